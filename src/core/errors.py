@@ -60,14 +60,29 @@ CATALOGUE: dict[str, ErrorKind] = _rows(
     ErrorKind("E_AUTH_INVALID_KEY", 401, "UNAUTHENTICATED", "API key not valid", Who.INTEGRATOR, False),
     ErrorKind("E_AUTH_FORBIDDEN_SCOPE", 403, "PERMISSION_DENIED", "Scope missing", Who.INTEGRATOR, False),
     ErrorKind(
-        "E_PROMOTE_REQUIRES_LIVE_KEY", 403, "PERMISSION_DENIED", "Promotion needs a live key", Who.INTEGRATOR, False
+        "E_PROMOTE_REQUIRES_LIVE_KEY",
+        403,
+        "PERMISSION_DENIED",
+        "Promotion needs a live key",
+        Who.INTEGRATOR,
+        False,
     ),
     ErrorKind("E_RATE_LIMITED", 429, "RESOURCE_EXHAUSTED", "Too many requests", Who.INTEGRATOR, True),
     ErrorKind(
-        "E_PRODUCT_MAX_CONCURRENT_JOBS", 429, "RESOURCE_EXHAUSTED", "Too many active jobs", Who.INTEGRATOR, True
+        "E_PRODUCT_MAX_CONCURRENT_JOBS",
+        429,
+        "RESOURCE_EXHAUSTED",
+        "Too many active jobs",
+        Who.INTEGRATOR,
+        True,
     ),
     ErrorKind(
-        "E_IDEMPOTENCY_CONFLICT", 409, "ALREADY_EXISTS", "Idempotency key used for another request", Who.INTEGRATOR, False
+        "E_IDEMPOTENCY_CONFLICT",
+        409,
+        "ALREADY_EXISTS",
+        "Idempotency key used for another request",
+        Who.INTEGRATOR,
+        False,
     ),
     ErrorKind("E_PRODUCT_INVALID_BODY", 422, "INVALID_ARGUMENT", "Request not valid", Who.INTEGRATOR, False),
     ErrorKind("E_PRODUCT_INVALID_SKU", 422, "INVALID_ARGUMENT", "SKU not valid", Who.INTEGRATOR, False),
@@ -80,12 +95,8 @@ CATALOGUE: dict[str, ErrorKind] = _rows(
         Who.INTEGRATOR,
         False,
     ),
-    ErrorKind(
-        "E_PRODUCT_CREDIT_EXHAUSTED", 400, "FAILED_PRECONDITION", "Not enough credits", Who.SELLER, False
-    ),
-    ErrorKind(
-        "E_PROMOTE_NO_CANDIDATES", 400, "FAILED_PRECONDITION", "Nothing to promote", Who.INTEGRATOR, False
-    ),
+    ErrorKind("E_PRODUCT_CREDIT_EXHAUSTED", 400, "FAILED_PRECONDITION", "Not enough credits", Who.SELLER, False),
+    ErrorKind("E_PROMOTE_NO_CANDIDATES", 400, "FAILED_PRECONDITION", "Nothing to promote", Who.INTEGRATOR, False),
     ErrorKind("E_JOB_NOT_RETRYABLE", 400, "FAILED_PRECONDITION", "Job cannot be retried", Who.INTEGRATOR, False),
     ErrorKind("E_JOB_ALREADY_TERMINAL", 400, "FAILED_PRECONDITION", "Job already closed", Who.NOBODY, False),
     ErrorKind("E_JOB_NOT_FOUND", 404, "NOT_FOUND", "Job not found", Who.INTEGRATOR, False),
@@ -153,6 +164,4 @@ def invalid(violations: Sequence[Violation]) -> ApiError:
 
 def internal() -> ApiError:
     """The one face of every unexpected failure: no cause, no text from inside."""
-    return ApiError(
-        "E_INTERNAL", "The request could not be completed. Try again after the delay given.", retry_after=2
-    )
+    return ApiError("E_INTERNAL", "The request could not be completed. Try again after the delay given.", retry_after=2)

@@ -1,0 +1,1 @@
+"""What the service asks of the world outside, as Protocols: marketplace, catalogue."""
