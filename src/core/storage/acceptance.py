@@ -1,0 +1,234 @@
+"""What accepting a job reads and writes. The use case owns the transaction and the seller's lock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from core.domain.failures import Failure
+from core.domain.publication import RUN_SIZE
+from core.domain.seller import PublishingSettings
+from core.domain.states import Environment, JobKind, JobStatus
+from core.storage.database import Connection
+from core.storage.statements import load
+
+_SQL = load("acceptance")
+
+_COPY_FROM = 200
+"""Items from which COPY is faster than one INSERT."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """An answer kept under an idempotency key."""
+
+    operation: str
+    fingerprint: bytes
+    result: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """All that decides whether a request is accepted, as of ``now`` (the database's clock, UTC)."""
+
+    now: datetime
+    site_id: str
+    currency: str
+    settings: PublishingSettings
+    available: int
+    active_jobs: int
+    tariffs: dict[int, Decimal]
+    account_connected: bool
+    remembered: Remembered | None
+    key_expired: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job about to be stored. ``category_ids`` and ``prices`` run beside ``skus``; None in them means
+    "to be inferred" and "to be computed". ``skipped`` are ordinals of repeated SKUs."""
+
+    seller_id: int
+    job_id: str
+    environment: Environment
+    kind: JobKind
+    status: JobStatus
+    skus: Sequence[str]
+    category_ids: Sequence[str | None]
+    prices: Sequence[int | None] | None
+    skipped: Sequence[int]
+    listing_type_id: str
+    tax_category_id: int
+    terms: dict[str, Any]
+    scheduled_for: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A SKU considered for promotion; ``objection`` says why it is none."""
+
+    sku: str
+    category_id: str | None
+    price: int | None
+    objection: str | None = None
+
+
+async def standing(
+    connection: Connection, seller_id: int, environment: Environment, idempotency_key: str | None
+) -> Standing:
+    """Read after the seller's row was locked."""
+    cursor = await connection.execute(
+        _SQL["select_acceptance"],
+        {"seller_id": seller_id, "environment": environment, "idempotency_key": idempotency_key},
+    )
+    row = await cursor.fetchone()
+    assert row is not None  # noqa: S101 - the seller's row is locked, so it is there
+    remembered = None
+    if row[14] is not None and not row[17]:
+        remembered = Remembered(operation=row[14], fingerprint=bytes(row[15]), result=bytes(row[16]))
+    return Standing(
+        now=row[0],
+        site_id=row[1],
+        currency=row[2],
+        settings=PublishingSettings(
+            trm=row[3],
+            margin_percent=row[4],
+            price_step=row[5],
+            warranty_time=row[6],
+            manufacturing_time_days=row[7],
+            stock_quantity=row[8],
+            listing_type_id=row[9],
+        ),
+        available=row[10],
+        active_jobs=row[11],
+        tariffs={int(index): Decimal(rate) for index, rate in (row[12] or {}).items()},
+        account_connected=row[13],
+        remembered=remembered,
+        key_expired=bool(row[17]),
+    )
+
+
+async def insert_job(connection: Connection, job: NewJob) -> None:
+    """Store the job, its runs and its items."""
+    await connection.execute(
+        _SQL["insert_job"],
+        {
+            "seller_id": job.seller_id,
+            "job_id": job.job_id,
+            "environment": job.environment,
+            "kind": job.kind,
+            "status": job.status,
+            "total_items": len(job.skus),
+            "skipped": len(job.skipped),
+            "listing_type_id": job.listing_type_id,
+            "tax_category_id": job.tax_category_id,
+            "terms": Jsonb(job.terms),
+            "scheduled_for": job.scheduled_for,
+            "run_size": RUN_SIZE,
+        },
+    )
+    if job.skipped:
+        await connection.execute(
+            _SQL["insert_skipped"],
+            {
+                "seller_id": job.seller_id,
+                "job_id": job.job_id,
+                "ordinals": list(job.skipped),
+                "skus": [job.skus[ordinal] for ordinal in job.skipped],
+                "error": Jsonb(Failure("duplicate_sku").as_json()),
+            },
+        )
+    if len(job.skus) < _COPY_FROM:
+        await _insert_items(connection, job)
+    else:
+        await _copy_items(connection, job)
+
+
+async def _insert_items(connection: Connection, job: NewJob) -> None:
+    skipped = set(job.skipped)
+    ordinals = [ordinal for ordinal in range(len(job.skus)) if ordinal not in skipped]
+    await connection.execute(
+        _SQL["insert_items"],
+        {
+            "seller_id": job.seller_id,
+            "job_id": job.job_id,
+            "ordinals": ordinals,
+            "skus": [job.skus[ordinal] for ordinal in ordinals],
+            "category_ids": [job.category_ids[ordinal] for ordinal in ordinals],
+            "prices": [job.prices[ordinal] if job.prices else None for ordinal in ordinals],
+        },
+    )
+
+
+async def _copy_items(connection: Connection, job: NewJob) -> None:
+    # One hand-joined buffer: SKU and category were matched against their ASCII forms, so no character of
+    # theirs can need escaping, and it is a quarter faster than writing row by row (measured).
+    start = f"{job.seller_id}\t{job.job_id}\t"
+    if job.prices is None:
+        lines = [
+            f"{start}{ordinal}\t{sku}\tpending\t{category or _NULL}\t\\N\n"
+            for ordinal, (sku, category) in enumerate(zip(job.skus, job.category_ids, strict=True))
+        ]
+    else:
+        lines = [
+            f"{start}{ordinal}\t{sku}\tpending\t{category or _NULL}\t{_NULL if price is None else price}\n"
+            for ordinal, (sku, category, price) in enumerate(zip(job.skus, job.category_ids, job.prices, strict=True))
+        ]
+    for ordinal in job.skipped:
+        lines[ordinal] = ""
+    async with connection.cursor().copy(_SQL["copy_items"]) as copy:
+        await copy.write("".join(lines))
+
+
+_NULL = r"\N"
+
+
+async def remember(
+    connection: Connection,
+    *,
+    seller_id: int,
+    environment: Environment,
+    idempotency_key: str,
+    key_expired: bool,
+    operation: str,
+    fingerprint: bytes,
+    job_id: str,
+    result: bytes,
+) -> None:
+    """Keep the answer for a replay. The seller's lock keeps two first uses of one key apart."""
+    key = {"seller_id": seller_id, "environment": environment, "idempotency_key": idempotency_key}
+    if key_expired:
+        await connection.execute(_SQL["delete_expired_key"], key)
+    await connection.execute(
+        _SQL["remember"],
+        {**key, "operation": operation, "fingerprint": fingerprint, "job_id": job_id, "result": result},
+    )
+
+
+async def is_known(connection: Connection, seller_id: int, job_id: str) -> bool:
+    """Whether this job was committed."""
+    cursor = await connection.execute(_SQL["select_known_job"], {"seller_id": seller_id, "job_id": job_id})
+    return await cursor.fetchone() is not None
+
+
+async def oldest_candidates(connection: Connection, seller_id: int, limit: int) -> tuple[list[Candidate], int]:
+    """The oldest promotion candidates, and how many there are in all."""
+    cursor = await connection.execute(_SQL["select_oldest_candidates"], {"seller_id": seller_id, "limit": limit})
+    rows = await cursor.fetchall()
+    return [Candidate(*row[:3]) for row in rows], rows[0][3] if rows else 0
+
+
+async def named_candidates(connection: Connection, seller_id: int, skus: Sequence[str]) -> list[Candidate]:
+    """One entry per SKU, in the order given."""
+    cursor = await connection.execute(_SQL["select_named_candidates"], {"seller_id": seller_id, "skus": list(skus)})
+    return [Candidate(*row) for row in await cursor.fetchall()]
+
+
+async def forget_old_keys(connection: Connection) -> int:
+    """Remove idempotency keys well past their life; returns how many. Changes no answer."""
+    return (await connection.execute(_SQL["delete_old_keys"])).rowcount

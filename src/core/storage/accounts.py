@@ -1,0 +1,168 @@
+"""Marketplace accounts: encrypted tokens, the refresh guard and the shared rate limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cryptography.fernet import Fernet, MultiFernet
+
+from core.domain.seller import AccountState
+from core.domain.states import Environment
+from core.ports.marketplace import SlotStore, StoredTokens, TokenStore
+from core.storage.database import Connection, Database
+from core.storage.statements import load
+
+_SQL = load("accounts")
+
+
+class TokenCipher:
+    """Encrypts tokens at rest: Fernet keys, comma separated; the first encrypts, all decrypt.
+
+    Raises:
+        ValueError: a key is not 32 bytes in URL-safe base64.
+    """
+
+    def __init__(self, keys: str) -> None:
+        self._fernet = MultiFernet([Fernet(key.strip()) for key in keys.split(",")])
+
+    def encrypt(self, text: str) -> bytes:
+        """For storage."""
+        return self._fernet.encrypt(text.encode())
+
+    def decrypt(self, stored: bytes) -> str:
+        """Back to clear text, in memory only."""
+        return self._fernet.decrypt(bytes(stored)).decode()
+
+
+def _state(row: tuple[Any, ...]) -> AccountState:
+    return AccountState(environment=Environment(row[0]), marketplace_user_id=row[1], status=row[2], nickname=row[3])
+
+
+async def connect(
+    connection: Connection,
+    cipher: TokenCipher,
+    seller_id: int,
+    environment: Environment,
+    *,
+    marketplace_user_id: int,
+    access_token: str,
+    refresh_token: str | None,
+) -> AccountState | None:
+    """Connect or reconnect; None when the seller is unknown."""
+    cursor = await connection.execute(
+        _SQL["connect"],
+        {
+            "seller_id": seller_id,
+            "environment": environment,
+            "marketplace_user_id": marketplace_user_id,
+            "access_token": cipher.encrypt(access_token),
+            "refresh_token": cipher.encrypt(refresh_token) if refresh_token else None,
+        },
+    )
+    row = await cursor.fetchone()
+    return _state(row) if row else None
+
+
+async def disconnect(connection: Connection, seller_id: int, environment: Environment) -> AccountState | None:
+    """Forget the tokens; None when there was no account."""
+    cursor = await connection.execute(_SQL["disconnect"], {"seller_id": seller_id, "environment": environment})
+    row = await cursor.fetchone()
+    return _state(row) if row else None
+
+
+class StoredTokenStore(TokenStore):
+    """Tokens in the accounts table."""
+
+    def __init__(self, database: Database, cipher: TokenCipher) -> None:
+        self._database = database
+        self._cipher = cipher
+
+    async def _changed(self, statement: str, seller_id: int, environment: Environment, **values: Any) -> bool:
+        async def work(connection: Connection) -> bool:
+            cursor = await connection.execute(
+                _SQL[statement], {"seller_id": seller_id, "environment": environment, **values}
+            )
+            return cursor.rowcount == 1
+
+        return await self._database.read(work)
+
+    async def read(self, seller_id: int, environment: Environment) -> StoredTokens | None:
+        """See TokenStore."""
+
+        async def work(connection: Connection) -> tuple[Any, ...] | None:
+            cursor = await connection.execute(
+                _SQL["select_tokens"], {"seller_id": seller_id, "environment": environment}
+            )
+            return await cursor.fetchone()
+
+        row = await self._database.read(work)
+        if row is None:
+            return None
+        return StoredTokens(
+            access_token=self._cipher.decrypt(row[0]) if row[0] else "",
+            refresh_token=self._cipher.decrypt(row[1]) if row[1] else None,
+            seconds_left=row[2],
+            version=row[3],
+            status=row[4],
+        )
+
+    async def begin_refresh(self, seller_id: int, environment: Environment, version: int, seconds: float) -> bool:
+        """See TokenStore."""
+        return await self._changed("begin_refresh", seller_id, environment, version=version, seconds=seconds)
+
+    async def finish_refresh(
+        self,
+        seller_id: int,
+        environment: Environment,
+        version: int,
+        *,
+        access_token: str,
+        refresh_token: str,
+        expires_in: int,
+    ) -> bool:
+        """See TokenStore."""
+        return await self._changed(
+            "finish_refresh",
+            seller_id,
+            environment,
+            version=version,
+            access_token=self._cipher.encrypt(access_token),
+            refresh_token=self._cipher.encrypt(refresh_token),
+            expires_in=expires_in,
+        )
+
+    async def abandon_refresh(self, seller_id: int, environment: Environment, version: int) -> None:
+        """See TokenStore."""
+        await self._changed("abandon_refresh", seller_id, environment, version=version)
+
+    async def require_authorization(self, seller_id: int, environment: Environment, version: int) -> None:
+        """See TokenStore."""
+        await self._changed("require_authorization", seller_id, environment, version=version)
+
+
+class StoredSlotStore(SlotStore):
+    """The application's sending slots in one row."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def reserve(self, application: str, slots: int, per_second: float) -> tuple[float, float]:
+        """See SlotStore."""
+
+        async def work(connection: Connection) -> tuple[float, float]:
+            cursor = await connection.execute(
+                _SQL["reserve_slots"], {"application": application, "slots": slots, "per_second": per_second}
+            )
+            row = await cursor.fetchone()
+            assert row is not None  # noqa: S101 - an upsert returns its row
+            return float(row[0]), float(row[1])
+
+        return await self._database.read(work)
+
+    async def slow_down(self, application: str, seconds: float) -> None:
+        """See SlotStore."""
+
+        async def work(connection: Connection) -> None:
+            await connection.execute(_SQL["slow_down"], {"application": application, "seconds": seconds})
+
+        await self._database.read(work)

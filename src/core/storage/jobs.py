@@ -1,0 +1,260 @@
+"""Jobs and items: reading pages, and the guarded moves that are not the worker's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from core.domain.failures import Failure
+from core.domain.jobs import Job, JobItem, JobList, JobPage
+from core.domain.publication import RUN_SIZE
+from core.domain.states import Environment, ItemStatus, JobKind, JobStatus
+from core.storage import credits as credit_store
+from core.storage.database import Connection
+from core.storage.statements import load
+
+_SQL = load("jobs")
+
+
+def job_from(row: tuple[Any, ...]) -> Job:
+    """A row of the job statements as a value."""
+    return Job(
+        seller_id=row[0],
+        job_id=row[1],
+        job_number=row[2],
+        status=JobStatus(row[3]),
+        environment=Environment(row[4]),
+        kind=JobKind(row[5]),
+        total_items=row[6],
+        successful=row[7],
+        failed=row[8],
+        skipped=row[9],
+        pending=row[10],
+        reconciling=row[11],
+        last_sequence=row[12],
+        retries=row[13],
+        currency=row[14],
+        created_at=row[15],
+        scheduled_for=row[16],
+        started_at=row[17],
+        completed_at=row[18],
+        error_message=row[19],
+        waiting_reason=row[20],
+    )
+
+
+_ITEM_STATUS = {status.value: status for status in ItemStatus}
+
+
+def _item(row: tuple[Any, ...]) -> JobItem:
+    return JobItem(row[0], row[1], _ITEM_STATUS[row[2]], *row[3:])
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """How far a watched job has come; ``mark`` changes whenever anything of the job did."""
+
+    seller_id: int
+    job_id: str
+    last_sequence: int
+    status: JobStatus
+    retries: int
+
+
+async def find(connection: Connection, seller_id: int, job_id: str) -> Job | None:
+    """The seller's job; None for unknown and foreign ids alike."""
+    cursor = await connection.execute(_SQL["select_job"], {"seller_id": seller_id, "job_id": job_id})
+    row = await cursor.fetchone()
+    return job_from(row) if row else None
+
+
+async def page(
+    connection: Connection, seller_id: int, job_id: str, *, status: ItemStatus | None, limit: int, offset: int
+) -> JobPage | None:
+    """A job with some of its items; None for unknown and foreign ids alike."""
+    job = await find(connection, seller_id, job_id)
+    if job is None:
+        return None
+    totals = {
+        None: job.total_items,
+        ItemStatus.SUCCESS: job.successful,
+        ItemStatus.FAILED: job.failed,
+        ItemStatus.SKIPPED: job.skipped,
+        ItemStatus.PENDING: job.pending,
+    }
+    total = totals[status]
+    if offset >= total:
+        return JobPage(job=job, items=(), total=total)
+    cursor = await connection.execute(
+        _SQL["select_items_page" if status is None else "select_items_page_by_status"],
+        {
+            "seller_id": seller_id,
+            "job_id": job_id,
+            "environment": job.environment,
+            "limit": limit,
+            "offset": offset,
+            "status": status,
+        },
+    )
+    return JobPage(job=job, items=[_item(row) for row in await cursor.fetchall()], total=total)
+
+
+async def results_after(
+    connection: Connection, seller_id: int, job_id: str, *, after: int, limit: int
+) -> list[JobItem]:
+    """Item results in the order they happened, without holes."""
+    cursor = await connection.execute(
+        _SQL["select_results_after"], {"seller_id": seller_id, "job_id": job_id, "after": after, "limit": limit}
+    )
+    return [_item(row) for row in await cursor.fetchall()]
+
+
+async def newest(
+    connection: Connection,
+    seller_id: int,
+    *,
+    status: JobStatus | None,
+    from_time: datetime | None,
+    to_time: datetime | None,
+    limit: int,
+    offset: int,
+) -> JobList:
+    """Some of the seller's jobs, newest first. ``to_time`` is exclusive."""
+    parameters: dict[str, Any] = {"seller_id": seller_id, "limit": limit, "offset": offset}
+    if status is None and from_time is None and to_time is None:
+        cursor = await connection.execute(_SQL["select_jobs_newest"], parameters)
+        rows = await cursor.fetchall()
+        jobs = [job_from(row) for row in rows if row[0] is not None]
+        return JobList(jobs=jobs, total=rows[0][21] if rows else 0)
+    parameters |= {"status": status, "from_time": from_time, "to_time": to_time}
+    cursor = await connection.execute(_SQL["count_jobs_filtered"], parameters)
+    count = await cursor.fetchone()
+    cursor = await connection.execute(_SQL["select_jobs_filtered"], parameters)
+    return JobList(jobs=[job_from(row) for row in await cursor.fetchall()], total=count[0] if count else 0)
+
+
+async def active(connection: Connection, seller_id: int) -> list[Job]:
+    """The seller's jobs that are not done, oldest first."""
+    cursor = await connection.execute(_SQL["select_active_jobs"], {"seller_id": seller_id})
+    return [job_from(row) for row in await cursor.fetchall()]
+
+
+async def movements(connection: Connection, watched: Sequence[tuple[int, str]]) -> list[Movement]:
+    """How far these jobs have come, in one statement."""
+    cursor = await connection.execute(
+        _SQL["select_movements"],
+        {"seller_ids": [seller for seller, _ in watched], "job_ids": [job for _, job in watched]},
+    )
+    return [Movement(row[0], row[1], row[2], JobStatus(row[3]), row[4]) for row in await cursor.fetchall()]
+
+
+async def to_act_on(
+    connection: Connection,
+    *,
+    seller_id: int | None,
+    status: JobStatus | None,
+    statuses: Sequence[JobStatus],
+    from_time: datetime | None,
+    to_time: datetime | None,
+    error_code: str | None,
+    retryable: bool,
+    limit: int,
+) -> list[tuple[int, str]]:
+    """(seller, job) of the jobs that match, oldest first."""
+    cursor = await connection.execute(
+        _SQL["select_jobs_to_act_on"],
+        {
+            "seller_id": seller_id,
+            "status": status,
+            "statuses": [each.value for each in statuses],
+            "from_time": from_time,
+            "to_time": to_time,
+            "error_code": error_code,
+            "retryable": retryable,
+            "after_seller": 0,
+            "after_job": "00000000-0000-0000-0000-000000000000",
+            "limit": limit,
+        },
+    )
+    return [(row[0], row[1]) for row in await cursor.fetchall()]
+
+
+@dataclass(frozen=True, slots=True)
+class LockedJob:
+    """What the holder of the job's row may rely on until its transaction ends."""
+
+    status: JobStatus
+    environment: Environment
+    pending: int
+    failed: int
+    last_sequence: int
+    currency: str
+
+
+async def lock(connection: Connection, seller_id: int, job_id: str) -> LockedJob | None:
+    """Lock the job's row until the transaction ends; None for unknown and foreign ids alike."""
+    cursor = await connection.execute(_SQL["lock_job"], {"seller_id": seller_id, "job_id": job_id})
+    row = await cursor.fetchone()
+    return LockedJob(JobStatus(row[0]), Environment(row[1]), *row[2:]) if row else None
+
+
+async def close_pending(connection: Connection, seller_id: int, job_id: str, *, failure: Failure, cancel: bool) -> int:
+    """End every pending item that is not on the wire, release its credit, and move the job.
+
+    The job's row is locked. With ``cancel`` the items are skipped and the job cancelled at once;
+    otherwise they are failed, and the job is failed as soon as nothing of it is on the wire.
+
+    Returns:
+        How many items were ended.
+    """
+    cursor = await connection.execute(
+        _SQL["close_pending"],
+        {
+            "seller_id": seller_id,
+            "job_id": job_id,
+            "item_status": ItemStatus.SKIPPED if cancel else ItemStatus.FAILED,
+            "retryable": failure.kind.retryable,
+            "error": Jsonb(failure.as_json()),
+            "error_message": None if cancel else failure.kind.message,
+            "job_status": JobStatus.CANCELLED if cancel else JobStatus.FAILED,
+        },
+    )
+    row = await cursor.fetchone()
+    assert row is not None  # noqa: S101 - the job's row is locked, so it is there
+    changed, last_sequence, _pending, environment = row
+    if environment == Environment.LIVE:
+        await credit_store.settle(
+            connection,
+            seller_id,
+            job_id=job_id,
+            captured=0,
+            released=changed,
+            first_sequence=last_sequence - changed + 1,
+            last_sequence=last_sequence,
+        )
+    return int(changed)
+
+
+async def count_retryable(connection: Connection, seller_id: int, job_id: str) -> int:
+    """Items a retry would send again."""
+    cursor = await connection.execute(_SQL["count_retryable"], {"seller_id": seller_id, "job_id": job_id})
+    row = await cursor.fetchone()
+    return int(row[0]) if row else 0
+
+
+async def reopen(connection: Connection, seller_id: int, job_id: str) -> None:
+    """Send the failed, retryable items again. The job's row is locked and its status terminal."""
+    key = {"seller_id": seller_id, "job_id": job_id}
+    await connection.execute(_SQL["keep_replaced"], key)
+    await connection.execute(_SQL["reopen"], {**key, "run_size": RUN_SIZE})
+
+
+async def count_in_flight(connection: Connection, seller_id: int, job_id: str) -> int:
+    """Items on the wire or being searched for."""
+    cursor = await connection.execute(_SQL["count_in_flight"], {"seller_id": seller_id, "job_id": job_id})
+    row = await cursor.fetchone()
+    return int(row[0]) if row else 0

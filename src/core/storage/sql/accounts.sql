@@ -1,0 +1,61 @@
+-- connect: a (re)connected account with encrypted tokens.
+INSERT INTO marketplace_accounts (seller_id, environment, marketplace_user_id, status, access_token, refresh_token)
+SELECT s.seller_id, %(environment)s, %(marketplace_user_id)s, 'connected', %(access_token)s, %(refresh_token)s
+FROM sellers s WHERE s.seller_id = %(seller_id)s
+ON CONFLICT (seller_id, environment) DO UPDATE SET marketplace_user_id = EXCLUDED.marketplace_user_id,
+    status = 'connected', nickname = NULL, access_token = EXCLUDED.access_token,
+    refresh_token = EXCLUDED.refresh_token, token_expires_at = NULL, refresh_until = NULL,
+    token_version = marketplace_accounts.token_version + 1, profile_checked_at = NULL, model = NULL,
+    paused_until = NULL, pause_reason = NULL, failure_streak = 0, scanned_at = NULL,
+    connected_at = EXCLUDED.connected_at
+RETURNING environment, marketplace_user_id, status, nickname;
+
+-- disconnect: forget the tokens.
+UPDATE marketplace_accounts SET status = 'disconnected', access_token = NULL, refresh_token = NULL,
+    refresh_until = NULL, token_version = token_version + 1
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s
+RETURNING environment, marketplace_user_id, status, nickname;
+
+-- select_tokens: the present pair.
+SELECT access_token, refresh_token, extract(epoch FROM token_expires_at - now())::float8, token_version, status
+FROM marketplace_accounts WHERE seller_id = %(seller_id)s AND environment = %(environment)s;
+
+-- begin_refresh: the right to refresh, for one process at a time.
+UPDATE marketplace_accounts SET refresh_until = now() + make_interval(secs => %(seconds)s)
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND token_version = %(version)s
+    AND status = 'connected' AND (refresh_until IS NULL OR refresh_until < now())
+RETURNING 1;
+
+-- finish_refresh: the new pair, stored before anybody uses it.
+UPDATE marketplace_accounts SET access_token = %(access_token)s, refresh_token = %(refresh_token)s,
+    token_expires_at = now() + make_interval(secs => %(expires_in)s), token_version = token_version + 1,
+    refresh_until = NULL
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND token_version = %(version)s
+RETURNING 1;
+
+-- abandon_refresh: the marketplace could not be asked.
+UPDATE marketplace_accounts SET refresh_until = NULL
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND token_version = %(version)s;
+
+-- require_authorization: the grant is gone.
+UPDATE marketplace_accounts SET status = 'reauthorization_required', refresh_until = NULL
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND token_version = %(version)s
+    AND status = 'connected';
+
+-- reserve_slots: the next sending slots of the application; the share grows back by a tenth a minute.
+INSERT INTO marketplace_rate AS r (application, next_slot, share_changed_at)
+VALUES (%(application)s, clock_timestamp() + make_interval(secs => %(slots)s / %(per_second)s::float8), now())
+ON CONFLICT (application) DO UPDATE SET
+    share = least(1.0, r.share + 0.1 * floor(extract(epoch FROM EXCLUDED.share_changed_at - r.share_changed_at) / 60)),
+    share_changed_at = CASE WHEN r.share < 1 AND EXCLUDED.share_changed_at - r.share_changed_at < interval '60 seconds'
+        THEN r.share_changed_at ELSE EXCLUDED.share_changed_at END,
+    next_slot = greatest(r.next_slot, EXCLUDED.share_changed_at) + make_interval(secs => %(slots)s / (%(per_second)s::float8
+        * least(1.0, r.share + 0.1 * floor(extract(epoch FROM EXCLUDED.share_changed_at - r.share_changed_at) / 60))))
+RETURNING greatest(0, extract(epoch FROM next_slot - clock_timestamp())::float8
+    - %(slots)s / (%(per_second)s::float8 * share)), 1 / (%(per_second)s::float8 * share);
+
+-- slow_down: nobody sends for a while, and only half as fast afterwards.
+INSERT INTO marketplace_rate AS r (application, next_slot, share, share_changed_at)
+VALUES (%(application)s, now() + make_interval(secs => %(seconds)s), 0.5, now())
+ON CONFLICT (application) DO UPDATE SET next_slot = greatest(r.next_slot, EXCLUDED.next_slot),
+    share = greatest(0.05, r.share / 2), share_changed_at = EXCLUDED.share_changed_at;

@@ -1,0 +1,172 @@
+-- select_job: one job as readers see it.
+SELECT seller_id, job_id::text, job_number, status, environment, kind, total_items, successful, failed, skipped,
+    pending, reconciling, last_sequence, retries, terms ->> 'currency', created_at, scheduled_for, started_at,
+    completed_at, error_message, waiting_reason
+FROM job_summaries WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s;
+
+-- select_items_page: items in request order; the offset is an ordinal, so every page costs the same.
+SELECT i.ordinal, i.sku, i.status, i.listing_id, i.permalink, i.price, i.category_id, i.retryable, i.error,
+    i.sequence, i.attempts, l.status_meli
+FROM job_items i
+LEFT JOIN listings l ON i.status = 'success' AND l.seller_id = i.seller_id AND l.environment = %(environment)s
+    AND l.sku = i.sku AND l.listing_id = i.listing_id
+WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s AND i.ordinal >= %(offset)s
+    AND i.ordinal < %(offset)s::bigint + %(limit)s
+ORDER BY i.ordinal;
+
+-- select_items_page_by_status: the same with a filter.
+SELECT i.ordinal, i.sku, i.status, i.listing_id, i.permalink, i.price, i.category_id, i.retryable, i.error,
+    i.sequence, i.attempts, l.status_meli
+FROM (
+    SELECT * FROM job_items
+    WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = %(status)s
+    ORDER BY ordinal LIMIT %(limit)s OFFSET %(offset)s
+) i
+LEFT JOIN listings l ON i.status = 'success' AND l.seller_id = i.seller_id AND l.environment = %(environment)s
+    AND l.sku = i.sku AND l.listing_id = i.listing_id
+ORDER BY i.ordinal;
+
+-- select_results_after: results in the order they happened, replaced ones included.
+SELECT ordinal, sku, status, listing_id, permalink, price, category_id, retryable, error, sequence, attempts
+FROM (
+    SELECT ordinal, sku, status, listing_id, permalink, price, category_id, retryable, error, sequence, attempts
+    FROM job_items
+    WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND sequence > %(after)s
+    UNION ALL
+    SELECT ordinal, sku, status, listing_id, permalink, price, category_id, retryable, error, sequence, attempts
+    FROM replaced_results
+    WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND sequence > %(after)s
+) results
+ORDER BY sequence LIMIT %(limit)s;
+
+-- select_jobs_newest: a page of all jobs; numbered, so a deep page costs what the first costs.
+SELECT j.seller_id, j.job_id::text, j.job_number, j.status, j.environment, j.kind, j.total_items, j.successful,
+    j.failed, j.skipped, j.pending, j.reconciling, j.last_sequence, j.retries, j.terms ->> 'currency', j.created_at,
+    j.scheduled_for, j.started_at, j.completed_at, j.error_message, j.waiting_reason, s.job_count
+FROM (SELECT seller_id, job_count FROM sellers WHERE seller_id = %(seller_id)s) s
+LEFT JOIN LATERAL (
+    SELECT * FROM job_summaries v
+    WHERE v.seller_id = %(seller_id)s AND v.job_number <= s.job_count - %(offset)s::bigint
+    ORDER BY v.job_number DESC LIMIT %(limit)s
+) j ON true
+ORDER BY j.job_number DESC;
+
+-- select_jobs_filtered: a page of the jobs that match.
+SELECT seller_id, job_id::text, job_number, status, environment, kind, total_items, successful, failed, skipped,
+    pending, reconciling, last_sequence, retries, terms ->> 'currency', created_at, scheduled_for, started_at,
+    completed_at, error_message, waiting_reason
+FROM job_summaries
+WHERE seller_id = %(seller_id)s
+    AND (%(status)s::job_status IS NULL OR status = %(status)s::job_status)
+    AND (%(from_time)s::timestamptz IS NULL OR created_at >= %(from_time)s)
+    AND (%(to_time)s::timestamptz IS NULL OR created_at < %(to_time)s)
+ORDER BY job_number DESC LIMIT %(limit)s OFFSET %(offset)s;
+
+-- count_jobs_filtered: how many match.
+SELECT count(*) FROM jobs
+WHERE seller_id = %(seller_id)s
+    AND (%(status)s::job_status IS NULL OR status = %(status)s::job_status)
+    AND (%(from_time)s::timestamptz IS NULL OR created_at >= %(from_time)s)
+    AND (%(to_time)s::timestamptz IS NULL OR created_at < %(to_time)s);
+
+-- select_active_jobs: the seller's jobs that are not done.
+SELECT seller_id, job_id::text, job_number, status, environment, kind, total_items, successful, failed, skipped,
+    pending, reconciling, last_sequence, retries, terms ->> 'currency', created_at, scheduled_for, started_at,
+    completed_at, error_message, waiting_reason
+FROM job_summaries
+WHERE seller_id = %(seller_id)s AND status IN ('queued', 'processing', 'scheduled')
+ORDER BY job_number;
+
+-- select_movements: what the watched jobs have come to, for the hub's batched poll.
+SELECT j.seller_id, j.job_id::text, j.last_sequence, j.status, j.retries
+FROM unnest(%(seller_ids)s::bigint[], %(job_ids)s::uuid[]) AS w (seller_id, job_id)
+JOIN jobs j ON j.seller_id = w.seller_id AND j.job_id = w.job_id;
+
+-- select_jobs_to_act_on: an operator's filter over one seller or all, oldest first.
+SELECT j.seller_id, j.job_id::text FROM jobs j
+WHERE (%(seller_id)s::bigint IS NULL OR j.seller_id = %(seller_id)s)
+    AND (%(status)s::job_status IS NULL OR j.status = %(status)s::job_status)
+    AND j.status = ANY (%(statuses)s::job_status[])
+    AND (%(from_time)s::timestamptz IS NULL OR j.created_at >= %(from_time)s)
+    AND (%(to_time)s::timestamptz IS NULL OR j.created_at < %(to_time)s)
+    AND (NOT %(retryable)s::boolean OR j.failed > 0)
+    AND (%(error_code)s::text IS NULL OR EXISTS (
+        SELECT FROM job_items i WHERE i.seller_id = j.seller_id AND i.job_id = j.job_id AND i.status = 'failed'
+            AND i.error ->> 'code' = %(error_code)s))
+    AND (j.seller_id, j.job_id) > (%(after_seller)s::bigint, %(after_job)s::uuid)
+ORDER BY j.seller_id, j.job_id LIMIT %(limit)s;
+
+-- lock_job: whoever changes the job or its items holds this row.
+SELECT status, environment, pending, failed, last_sequence, terms ->> 'currency'
+FROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s FOR NO KEY UPDATE;
+
+-- close_pending: end every pending item that is not on the wire; the job follows. The job row is locked.
+WITH job AS (
+    SELECT last_sequence, pending, environment FROM jobs
+    WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s
+), target AS (
+    SELECT i.ordinal, row_number() OVER (ORDER BY i.ordinal) AS place FROM job_items i
+    WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s AND i.status = 'pending'
+        AND NOT EXISTS (SELECT FROM intents n
+            WHERE n.seller_id = i.seller_id AND n.job_id = i.job_id AND n.ordinal = i.ordinal)
+), changed AS (
+    UPDATE job_items i SET status = %(item_status)s, retryable = %(retryable)s, error = %(error)s,
+        sequence = job.last_sequence + target.place
+    FROM target, job
+    WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s AND i.ordinal = target.ordinal
+        AND i.status = 'pending'
+    RETURNING 1
+), runs AS (
+    DELETE FROM work_runs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s
+), counted AS (
+    SELECT count(*)::int AS changed FROM changed
+)
+UPDATE jobs j SET
+    pending = j.pending - counted.changed,
+    failed = j.failed + CASE WHEN %(item_status)s = 'failed' THEN counted.changed ELSE 0 END,
+    skipped = j.skipped + CASE WHEN %(item_status)s = 'skipped' THEN counted.changed ELSE 0 END,
+    last_sequence = j.last_sequence + counted.changed,
+    error_message = coalesce(%(error_message)s, j.error_message),
+    status = CASE
+        WHEN %(job_status)s = 'cancelled' THEN 'cancelled'::job_status
+        WHEN j.status = 'cancelled' THEN j.status
+        WHEN j.pending = counted.changed THEN 'failed'::job_status
+        ELSE j.status END,
+    completed_at = CASE
+        WHEN j.completed_at IS NOT NULL THEN j.completed_at
+        WHEN %(job_status)s = 'cancelled' OR j.pending = counted.changed THEN now() END
+FROM counted
+WHERE j.seller_id = %(seller_id)s AND j.job_id = %(job_id)s
+RETURNING counted.changed, j.last_sequence, j.pending, j.environment;
+
+-- count_retryable: items that a retry would send again.
+SELECT count(*)::int FROM job_items
+WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = 'failed' AND retryable;
+
+-- keep_replaced: the results that a retry replaces stay readable under their sequences.
+INSERT INTO replaced_results (seller_id, job_id, sequence, ordinal, sku, status, category_id, attempts, listing_id,
+    permalink, price, retryable, error)
+SELECT seller_id, job_id, sequence, ordinal, sku, status, category_id, attempts, listing_id, permalink, price,
+    retryable, error
+FROM job_items
+WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = 'failed' AND retryable;
+
+-- reopen: the failed, retryable items are pending again, the job is queued, the runs exist again.
+WITH changed AS (
+    UPDATE job_items SET status = 'pending', sequence = NULL, attempts = 0, retryable = NULL, error = NULL
+    WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = 'failed' AND retryable
+    RETURNING ordinal
+), job AS (
+    UPDATE jobs SET status = 'queued', completed_at = NULL, error_message = NULL, retries = retries + 1,
+        pending = pending + (SELECT count(*) FROM changed), failed = failed - (SELECT count(*) FROM changed)
+    WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status IN ('completed', 'failed', 'cancelled')
+    RETURNING environment, total_items
+)
+INSERT INTO work_runs (seller_id, job_id, first_ordinal, last_ordinal, environment, due_at)
+SELECT %(seller_id)s, %(job_id)s, first, least(first + %(run_size)s::int, job.total_items) - 1, job.environment, now()
+FROM (SELECT DISTINCT ordinal / %(run_size)s::int * %(run_size)s::int AS first FROM changed) runs CROSS JOIN job
+-- A run that a worker still holds (in a cancelled job) looks for pending items again when it ends.
+ON CONFLICT (seller_id, job_id, first_ordinal) DO NOTHING;
+
+-- count_in_flight: items on the wire or being searched for.
+SELECT count(*)::int FROM intents WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s;

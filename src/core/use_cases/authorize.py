@@ -1,0 +1,142 @@
+"""Whether a key is let in: key, scope, rate (decisions, "Order of checks")."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import cast
+
+from limits import RateLimitItem, RateLimitItemPerHour, RateLimitItemPerMinute, RateLimitItemPerSecond
+from limits.aio.storage import MemoryStorage
+from limits.aio.storage import Storage as LimitStorage
+from limits.aio.strategies import FixedWindowRateLimiter
+from limits.storage import storage_from_string
+
+from core.domain import api_key
+from core.domain.api_key import Principal, Scope
+from core.domain.states import Environment
+from core.errors import ApiError
+from core.settings import Settings, parse_rate
+from core.storage import keys
+from core.storage.database import Connection, Database
+
+KEY_CACHE_SECONDS = 0.8
+"""How long a found key is believed. Revocation must hold everywhere within one second (decisions,
+section 4); a fifth of it is left for the look-up itself."""
+KEY_CACHE_SIZE = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """What an operation demands of the key."""
+
+    scope: Scope | None
+    writes: bool = False
+    live_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RateState:
+    """The ``RateLimit-Policy`` and ``RateLimit`` header values after this request."""
+
+    policy: str
+    state: str
+
+
+class Authorizer:
+    """Looks keys up, remembers them for less than a second, and counts requests."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._found: OrderedDict[bytes, tuple[float, Principal]] = OrderedDict()
+        self._write = _limit(settings.rate_limit_write)
+        self._read = _limit(settings.rate_limit_read)
+        self._bad = _limit(settings.rate_limit_bad_keys)
+        storage: LimitStorage
+        if settings.rate_limit_storage == "memory://":
+            storage = MemoryStorage()
+        else:
+            storage = cast(LimitStorage, storage_from_string("async+" + settings.rate_limit_storage))
+        self._limiter = FixedWindowRateLimiter(storage)
+
+    async def authenticate(self, secret: str | None, address: str) -> Principal:
+        """The principal of a key.
+
+        Args:
+            secret: what the caller sent as its key.
+            address: the caller's network address; only for counting bad keys.
+
+        Raises:
+            ApiError: E_AUTH_MISSING_KEY; E_AUTH_INVALID_KEY, alike for malformed, unknown, revoked and
+                expired keys; E_RATE_LIMITED for bad keys from an address that sent too many.
+        """
+        if not secret:
+            raise ApiError("E_AUTH_MISSING_KEY", "Send your API key in the X-API-Key header.")
+        if not api_key.is_well_formed(secret):
+            raise await self._bad_key(address)
+        digest = api_key.digest(secret)
+        known = self._found.get(digest)
+        if known is not None and known[0] > time.monotonic():
+            return known[1]
+        asked_at = time.monotonic()
+
+        async def work(connection: Connection) -> tuple[Principal, float | None] | None:
+            return await keys.find(connection, digest)
+
+        found = await self._database.read(work)
+        if found is None:
+            self._found.pop(digest, None)
+            raise await self._bad_key(address)
+        principal, seconds_left = found
+        # Believed from the moment of asking, not of the answer: a slow answer may be an old one.
+        self._found[digest] = (asked_at + min(KEY_CACHE_SECONDS, seconds_left or math.inf), principal)
+        self._found.move_to_end(digest)
+        if len(self._found) > KEY_CACHE_SIZE:
+            self._found.popitem(last=False)
+        return principal
+
+    async def admit(self, principal: Principal, access: Access) -> RateState | None:
+        """Scope, then rate, then live key. Returns the rate headers; None when limits are off.
+
+        Raises:
+            ApiError: E_AUTH_FORBIDDEN_SCOPE, E_RATE_LIMITED, E_PROMOTE_REQUIRES_LIVE_KEY. Carries the
+                rate state as ``rate`` where it is known.
+        """
+        if access.scope is not None and access.scope not in principal.scopes:
+            raise ApiError("E_AUTH_FORBIDDEN_SCOPE", f"This operation needs the scope {access.scope.value}.")
+        rate = await self._count(principal, writes=access.writes)
+        if access.live_only and principal.environment is not Environment.LIVE:
+            raise ApiError("E_PROMOTE_REQUIRES_LIVE_KEY", "Promotion publishes to the real account: use a live key.")
+        return rate
+
+    async def _count(self, principal: Principal, *, writes: bool) -> RateState | None:
+        limit = self._write if writes else self._read
+        if limit is None:
+            return None
+        name = "write" if writes else "read"
+        allowed = await self._limiter.hit(limit, name, principal.key_id)
+        window = await self._limiter.get_window_stats(limit, name, principal.key_id)
+        reset = max(1, math.ceil(window.reset_time - time.time()))
+        if not allowed:
+            raise ApiError(
+                "E_RATE_LIMITED", f"More than {limit.amount} {name} requests in the window.", retry_after=reset
+            )
+        return RateState(
+            policy=f'"{name}";q={limit.amount};w={limit.get_expiry()}', state=f'"{name}";r={window.remaining};t={reset}'
+        )
+
+    async def _bad_key(self, address: str) -> ApiError:
+        if self._bad is not None and not await self._limiter.hit(self._bad, "bad-key", address):
+            return ApiError("E_RATE_LIMITED", "Too many bad keys from this address.", retry_after=60)
+        return ApiError("E_AUTH_INVALID_KEY", "The API key is malformed, unknown, revoked or expired.")
+
+
+def _limit(text: str) -> RateLimitItem | None:
+    parsed = parse_rate(text)
+    if parsed is None:
+        return None
+    amount, seconds = parsed
+    kind = {1: RateLimitItemPerSecond, 60: RateLimitItemPerMinute, 3600: RateLimitItemPerHour}[seconds]
+    return kind(amount)
