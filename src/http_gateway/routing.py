@@ -1,0 +1,40 @@
+"""Routes that answer with problems, and the paths of REST v1."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from http_gateway.problems import method_not_allowed, not_found
+
+API_PREFIX: Final = "/api/v1"
+
+
+class ApiRoute(Route):
+    """A path with one method (and HEAD where it is GET); another method is a 405 problem."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers, or raises ``Problem`` with the methods that the path takes."""
+        if self.methods is not None and scope["method"] not in self.methods:
+            raise method_not_allowed(", ".join(sorted(self.methods)))
+        await self.app(scope, receive, send)
+
+
+async def no_such_path(scope: Scope, receive: Receive, send: Send) -> None:
+    """The answer for every path that is not routed: a 404 problem."""
+    raise not_found()
+
+
+def is_plain_path(scope: Scope) -> bool:
+    """Whether the path may be matched at all.
+
+    An encoded slash or control character would let a path match a route (or a proxy's rule) that it does
+    not name: the end of a pattern also matches before a trailing line feed.
+    """
+    raw: bytes = scope.get("raw_path") or b""
+    if b"%" not in raw:
+        return True
+    path: str = scope["path"]
+    return b"%2f" not in raw.lower() and path.isprintable()
