@@ -28,11 +28,11 @@ _SOURCES = Path(__file__).parents[2] / "src"
 
 
 class SharedPostgres:
-    """The server of this test run, as one process sees it. `url` names its maintenance database."""
+    """The server of this test run, as one process sees it. `url`: its maintenance database; `folder`: its files."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.url = url
-        self._folder = folder
+        self.folder = folder
 
     def create_template(self, name: str, prepare: Callable[[str], None]) -> str:
         """Make the template database `name` once per server and return `name`.
@@ -40,7 +40,7 @@ class SharedPostgres:
         `prepare` gets the URL of a fresh database (to migrate it, say) and must close its connections; it runs in the
         first process that asks, the others wait. When it raises, the next one tries again.
         """
-        with _locked(self._folder / "template.lock"):
+        with _locked(self.folder / "template.lock"):
             if not self._has_template(name):
                 building = self.create_database()
                 prepare(building)
@@ -102,7 +102,7 @@ def _join(folder: Path) -> SharedPostgres:
 
 def _start_guardian(folder: Path) -> None:
     guardian = subprocess.Popen(
-        [sys.executable, __file__, str(folder)],
+        [sys.executable, "-P", __file__, str(folder)],
         env={**os.environ, "PYTHONPATH": str(_SOURCES)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

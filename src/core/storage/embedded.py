@@ -15,7 +15,6 @@ Linux only: elsewhere, name a database in LISTINGS_DATABASE_URL.
 
 import contextlib
 import fcntl
-import logging
 import os
 import pwd
 import re
@@ -31,6 +30,7 @@ from typing import Self
 from urllib.parse import quote
 
 import psycopg
+import structlog
 
 from core.storage.postgres_binaries import (
     Account,
@@ -43,7 +43,7 @@ from core.storage.postgres_cluster import DATABASE, HERE, ROLE, Access, ServerLo
 
 __all__ = ["EmbeddedPostgres", "EmbeddedPostgresError"]
 
-_logger = logging.getLogger(__name__)
+_log = structlog.get_logger("core.storage")
 
 _SOCKET = ".s.PGSQL.5432"
 _LONGEST_SOCKET_PATH = 107  # bytes; sun_path of unix(7) without its final NUL
@@ -80,7 +80,7 @@ class EmbeddedPostgres:
         data_dir: Path,
         *,
         settings: Mapping[str, str] | None = None,
-        report: Callable[[str], None] = _logger.info,
+        report: Callable[[str], object] = _log.info,
         start_seconds: float = 1800.0,
         stop_seconds: float = 30.0,
     ) -> None:
@@ -340,9 +340,9 @@ class EmbeddedPostgres:
 
     def _is_alive(self, pid: int) -> bool:
         """Is `pid` the postmaster of this cluster? Its command line names the cluster; that of a recycled id does not,
-        and a zombie has none."""
-        if self._process is not None and self._process.pid == pid and self._process.poll() is not None:
-            return False
+        and a zombie has none. Nor has our own child, for an instant after its start: it is asked as a child."""
+        if self._process is not None and self._process.pid == pid:
+            return self._process.poll() is None
         try:
             arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except OSError:
