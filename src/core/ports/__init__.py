@@ -1,1 +1,1 @@
-"""What the service asks of the world outside, as Protocols: marketplace, catalogue."""
+"""What the service asks of the world outside, as Protocols, and the values that travel through them."""

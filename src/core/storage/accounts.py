@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from cryptography.fernet import Fernet, MultiFernet
+from psycopg.types.json import Jsonb
 
 from core.domain.seller import AccountState
 from core.domain.states import Environment
-from core.ports.marketplace import SlotStore, StoredTokens, TokenStore
+from core.ports.work import AccountContext
+from core.ports.marketplace import Listing, Profile, SellerModel, SlotStore, StoredTokens, TokenStore
 from core.storage.database import Connection, Database
+from core.storage.listings import listing_row
 from core.storage.statements import load
 
 _SQL = load("accounts")
@@ -166,3 +170,93 @@ class StoredSlotStore(SlotStore):
             await connection.execute(_SQL["slow_down"], {"application": application, "seconds": seconds})
 
         await self._database.read(work)
+
+
+async def context(connection: Connection, seller_id: int, environment: Environment) -> AccountContext | None:
+    """What a worker needs to know of an account; None when the seller is unknown."""
+    cursor = await connection.execute(_SQL["select_account"], {"seller_id": seller_id, "environment": environment})
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    return AccountContext(
+        site_id=row[0],
+        currency=row[1],
+        marketplace_user_id=row[2],
+        status=row[3],
+        model=SellerModel(row[4]) if row[4] else None,
+        profile_fresh=bool(row[5]),
+        paused_seconds=row[6] or 0.0,
+        scanned=bool(row[7]),
+        all_known=bool(row[8]),
+    )
+
+
+async def store_profile(
+    connection: Connection, seller_id: int, environment: Environment, *, marketplace_user_id: int, profile: Profile
+) -> None:
+    """Keep what the marketplace said of the account's user."""
+    await connection.execute(
+        _SQL["store_profile"],
+        {
+            "seller_id": seller_id,
+            "environment": environment,
+            "marketplace_user_id": marketplace_user_id,
+            "nickname": profile.nickname,
+            "model": profile.model,
+        },
+    )
+
+
+async def forget_profile(connection: Connection, seller_id: int, environment: Environment) -> None:
+    """Ask the marketplace again before the next run."""
+    await connection.execute(_SQL["forget_profile"], {"seller_id": seller_id, "environment": environment})
+
+
+async def store_scan(
+    connection: Connection, seller_id: int, environment: Environment, *, marketplace_user_id: int, all_known: bool
+) -> None:
+    """The account's listings were looked through; whether all of them are known now."""
+    await connection.execute(
+        _SQL["store_scan"],
+        {
+            "seller_id": seller_id,
+            "environment": environment,
+            "marketplace_user_id": marketplace_user_id,
+            "all_known": all_known,
+        },
+    )
+
+
+async def pause(
+    connection: Connection, seller_id: int, environment: Environment, *, seconds: float, reason: str
+) -> None:
+    """Send nothing for this account for a while; the reason is shown to the seller."""
+    await connection.execute(
+        _SQL["pause"], {"seller_id": seller_id, "environment": environment, "seconds": seconds, "reason": reason}
+    )
+
+
+async def known_listing_ids(
+    connection: Connection, seller_id: int, environment: Environment, listing_ids: Sequence[str]
+) -> set[str]:
+    """Which of these listings are already known."""
+    cursor = await connection.execute(
+        _SQL["select_known_listing_ids"],
+        {"seller_id": seller_id, "environment": environment, "listing_ids": list(listing_ids)},
+    )
+    return {row[0] for row in await cursor.fetchall()}
+
+
+async def adopt_found(
+    connection: Connection, seller_id: int, environment: Environment, *, currency: str, found: Sequence[Listing]
+) -> None:
+    """Remember listings found on the account. One per SKU; an open one already known stays."""
+    await connection.execute(
+        _SQL["adopt_found"],
+        {
+            "seller_id": seller_id,
+            "environment": environment,
+            "currency": currency,
+            "found": Jsonb([listing_row(each) for each in found]),
+        },
+    )

@@ -1,8 +1,19 @@
-"""Test products as readers see them."""
+"""Listings: test products as readers see them, and what is still to be done about listings."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import uuid_utils
+from psycopg.types.json import Jsonb
+
 from core.domain.jobs import TestProduct, TestProductList
+from core.domain.listing import app_status
+from core.domain.states import Environment
+from core.ports.work import FollowUp
+from core.ports.marketplace import Listing
 from core.storage.database import Connection
 from core.storage.statements import load
 
@@ -52,3 +63,115 @@ async def test_products(
         for row in await cursor.fetchall()
     ]
     return TestProductList(products=products, total=count[0] if count else 0)
+
+
+def listing_row(listing: Listing) -> dict[str, Any]:
+    """A listing as the statements read it from JSON."""
+    return {
+        "sku": listing.sku,
+        "listing_id": listing.listing_id,
+        "permalink": listing.permalink,
+        "title": listing.title,
+        "image": listing.image or None,
+        "listing_type_id": listing.listing_type_id,
+        "price": listing.price,
+        "category_id": listing.category_id,
+        "status_meli": listing.status,
+        "sub_status": list(listing.sub_status),
+        "app_status": app_status(listing.status, listing.sub_status),
+    }
+
+
+async def listing_ids(
+    connection: Connection, seller_id: int, environment: Environment, skus: Sequence[str]
+) -> dict[str, str]:
+    """The known listing of each of these SKUs."""
+    cursor = await connection.execute(
+        _SQL["select_listing_ids"], {"seller_id": seller_id, "environment": environment, "skus": list(skus)}
+    )
+    return {row[0]: row[1] for row in await cursor.fetchall()}
+
+
+async def refresh(connection: Connection, seller_id: int, environment: Environment, found: Sequence[Listing]) -> None:
+    """Take over what the marketplace now says of listings."""
+    await connection.execute(
+        _SQL["refresh"],
+        {"seller_id": seller_id, "environment": environment, "found": Jsonb([listing_row(each) for each in found])},
+    )
+
+
+async def mark_closed(connection: Connection, seller_id: int, environment: Environment, closed: dict[str, str]) -> None:
+    """The marketplace no longer has these listings (id by SKU)."""
+    await connection.execute(
+        _SQL["mark_closed"],
+        {
+            "seller_id": seller_id,
+            "environment": environment,
+            "skus": list(closed),
+            "listing_ids": list(closed.values()),
+        },
+    )
+
+
+async def add_follow_up(
+    connection: Connection,
+    seller_id: int,
+    environment: Environment,
+    *,
+    kind: str,
+    skus: Sequence[str],
+    delay: float,
+    tries: int = 0,
+    since: datetime | None = None,
+) -> None:
+    """Something to be done about listings after ``delay`` seconds."""
+    await connection.execute(
+        _SQL["insert_follow_up"],
+        {
+            "seller_id": seller_id,
+            "follow_up_id": str(uuid_utils.uuid7()),
+            "environment": environment,
+            "kind": kind,
+            "skus": list(skus),
+            "delay": delay,
+            "tries": tries,
+            "since": since,
+        },
+    )
+
+
+async def claim_follow_ups(connection: Connection, *, lease: float, limit: int) -> list[FollowUp]:
+    """What is due, leased for a while."""
+    cursor = await connection.execute(_SQL["claim_follow_ups"], {"lease": lease, "limit": limit})
+    return [
+        FollowUp(
+            seller_id=row[0],
+            follow_up_id=row[1],
+            environment=Environment(row[2]),
+            kind=row[3],
+            skus=tuple(row[4]),
+            tries=row[5],
+            since=row[6],
+        )
+        for row in await cursor.fetchall()
+    ]
+
+
+async def return_follow_up(connection: Connection, follow_up: FollowUp, *, delay: float, tries: int) -> None:
+    """Again after ``delay`` seconds."""
+    await connection.execute(
+        _SQL["return_follow_up"],
+        {
+            "seller_id": follow_up.seller_id,
+            "follow_up_id": follow_up.follow_up_id,
+            "delay": delay,
+            "tries": tries,
+        },
+    )
+
+
+async def delete_follow_up(connection: Connection, follow_up: FollowUp) -> None:
+    """Done."""
+    await connection.execute(
+        _SQL["delete_follow_up"], {"seller_id": follow_up.seller_id, "follow_up_id": follow_up.follow_up_id}
+    )

@@ -1,13 +1,75 @@
-"""What the worker reads and writes."""
+"""What the worker reads and writes about runs and results. Every write is guarded by owner and fence."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any
 
+import msgspec
+import uuid_utils
+
+from core.domain.publication import RUN_SIZE
+from core.domain.states import Environment, JobKind, JobStatus
+from core.ports.work import Gauges, JobTerms, Recorded, Run, StoredDraft, WorkItem
+from core.storage import credits as credit_store
+from core.storage import jobs
 from core.storage.database import Connection
 from core.storage.statements import load
 
 _SQL = load("work")
+
+FIRST_CHECK_SECONDS = 5.0
+"""When a listing just made is looked at for the first time: pictures are loading until then."""
+
+
+class ItemResult(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What became of one item, as the record statement reads it.
+
+    ``outcome``: success, failed, skipped, deferred (stays pending, tried again), unknown (to be searched
+    for). ``intent``: an intent was written for it. ``attempts``: to be added to the item's count.
+    """
+
+    ordinal: int
+    sku: str
+    outcome: str
+    intent: bool = msgspec.field(default=False)
+    fence: int
+    attempts: int = 0
+    listing_id: str | None = None
+    permalink: str | None = None
+    price: int | None = None
+    category_id: str | None = None
+    category_name: str | None = None
+    title: str | None = None
+    image: str | None = None
+    listing_type_id: str | None = None
+    status_meli: str | None = None
+    sub_status: Sequence[str] = ()
+    app_status: int = 1
+    described: bool = False
+    retryable: bool | None = None
+    error: dict[str, Any] | None = None
+
+
+_results_encoder = msgspec.json.Encoder()
+
+
+def _results_json(results: Sequence[ItemResult]) -> str:
+    # Fields left out are null to the statement; those it compares must be there.
+    return _results_encoder.encode(
+        [
+            {
+                "intent": each.intent,
+                "attempts": each.attempts,
+                "described": each.described,
+                "sub_status": list(each.sub_status),
+                "app_status": each.app_status,
+                **msgspec.structs.asdict(each),
+            }
+            for each in results
+        ]
+    ).decode()
 
 
 async def promotable(connection: Connection, seller_id: int, skus: Sequence[str]) -> dict[str, tuple[str, int]]:
@@ -16,3 +78,338 @@ async def promotable(connection: Connection, seller_id: int, skus: Sequence[str]
         return {}
     cursor = await connection.execute(_SQL["select_promotable"], {"seller_id": seller_id, "skus": list(skus)})
     return {row[0]: (row[1], row[2]) for row in await cursor.fetchall()}
+
+
+async def due(connection: Connection) -> list[tuple[int, Environment]]:
+    """Sellers and environments with runs to be claimed now."""
+    cursor = await connection.execute(_SQL["select_due"])
+    return [(row[0], Environment(row[1])) for row in await cursor.fetchall()]
+
+
+async def claim(
+    connection: Connection, seller_id: int, environment: Environment, *, owner: str, lease: float, limit: int
+) -> list[Run]:
+    """Lease runs of one seller. The lease ends ``lease`` seconds after the database's now."""
+    cursor = await connection.execute(
+        _SQL["claim"],
+        {"seller_id": seller_id, "environment": environment, "owner": owner, "lease": lease, "limit": limit},
+    )
+    return [
+        Run(
+            seller_id=row[0],
+            job_id=row[1],
+            environment=Environment(row[2]),
+            first_ordinal=row[3],
+            last_ordinal=row[4],
+            fence=row[5],
+            returns=row[6],
+        )
+        for row in await cursor.fetchall()
+    ]
+
+
+async def start_jobs(connection: Connection, seller_id: int, job_ids: Iterable[str]) -> None:
+    """Move queued jobs to processing. In a transaction of its own: a claim that held its runs while
+    waiting for the job's row could wait for somebody who waits for the runs."""
+    await connection.execute(_SQL["start_jobs"], {"seller_id": seller_id, "job_ids": list(job_ids)})
+
+
+async def renew(connection: Connection, runs: Sequence[Run], *, owner: str, lease: float) -> set[tuple[str, int, int]]:
+    """Prolong leases; returns (job, first ordinal, fence) of those still held."""
+    cursor = await connection.execute(
+        _SQL["renew"],
+        {
+            "seller_ids": [run.seller_id for run in runs],
+            "job_ids": [run.job_id for run in runs],
+            "firsts": [run.first_ordinal for run in runs],
+            "fences": [run.fence for run in runs],
+            "owner": owner,
+            "lease": lease,
+        },
+    )
+    return {(row[0], row[1], row[2]) for row in await cursor.fetchall()}
+
+
+async def job_terms(connection: Connection, seller_id: int, job_id: str) -> JobTerms | None:
+    """What was frozen into the job, and its present status."""
+    cursor = await connection.execute(_SQL["select_job_terms"], {"seller_id": seller_id, "job_id": job_id})
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    frozen = dict(row[4])
+    frozen["margin_percent"] = Decimal(frozen["margin_percent"])
+    frozen["tariff_percent"] = Decimal(frozen["tariff_percent"])
+    return JobTerms(
+        kind=JobKind(row[0]),
+        environment=Environment(row[1]),
+        listing_type_id=row[2],
+        tax_category_id=row[3],
+        status=JobStatus(row[5]),
+        **frozen,
+    )
+
+
+async def run_items(connection: Connection, run: Run, terms: JobTerms) -> list[WorkItem]:
+    """The items of a run that are still to be tried, with all that is known of them."""
+    cursor = await connection.execute(
+        _SQL["select_run_items"],
+        {
+            "seller_id": run.seller_id,
+            "job_id": run.job_id,
+            "environment": run.environment,
+            "first_ordinal": run.first_ordinal,
+            "last_ordinal": run.last_ordinal,
+            "promotion": terms.kind is JobKind.PROMOTION,
+            "site_id": terms.site_id,
+        },
+    )
+    return [
+        WorkItem(
+            ordinal=row[0],
+            sku=row[1],
+            category_id=row[2],
+            price=row[3],
+            attempts=row[4],
+            known=row[5],
+            title=row[6],
+            cost_usd=row[7],
+            image_urls=tuple(row[8] or ()),
+            brand=row[9],
+            model=row[10],
+            gtin=row[11],
+            weight_grams=row[12],
+            described=bool(row[13]),
+            listing_id=row[14],
+            permalink=row[15],
+            listing_status=row[16],
+            listing_category_id=row[17],
+            listing_category_name=row[18],
+            promotable=row[19],
+            test_category_id=row[20],
+            test_price=row[21],
+            test_category_name=row[22],
+            predicted=row[23],
+            predicted_category_id=row[24],
+            predicted_category_name=row[25],
+        )
+        for row in await cursor.fetchall()
+    ]
+
+
+async def insert_intents(
+    connection: Connection, run: Run, *, owner: str, intents: Sequence[tuple[int, str, str, StoredDraft]]
+) -> tuple[set[str], dict[str, tuple[str, str]]]:
+    """Commit what is about to be sent: (ordinal, SKU, create|update, draft).
+
+    Takes part in the caller's transaction, which must commit before anything is sent.
+
+    Returns:
+        The SKUs whose intent is now ours, and among them those with an open listing (id, permalink) as
+        seen after the intents stood.
+    """
+    key = {"seller_id": run.seller_id, "job_id": run.job_id}
+    cursor = await connection.execute(_SQL["share_job"], key)
+    job = await cursor.fetchone()
+    if job is None or job[0] not in (JobStatus.QUEUED, JobStatus.PROCESSING):
+        return set(), {}
+    cursor = await connection.execute(
+        _SQL["insert_intents"],
+        {
+            **key,
+            "environment": run.environment,
+            "first_ordinal": run.first_ordinal,
+            "fence": run.fence,
+            "owner": owner,
+            "intents": msgspec.json.encode(
+                [
+                    {"ordinal": ordinal, "sku": sku, "kind": kind, "draft": draft}
+                    for ordinal, sku, kind, draft in intents
+                ]
+            ).decode(),
+        },
+    )
+    granted = {row[0] for row in await cursor.fetchall()}
+    if not granted:
+        return granted, {}
+    cursor = await connection.execute(
+        _SQL["select_open_listings"],
+        {"seller_id": run.seller_id, "environment": run.environment, "skus": sorted(granted)},
+    )
+    return granted, {row[0]: (row[1], row[2]) for row in await cursor.fetchall()}
+
+
+async def record(
+    connection: Connection,
+    seller_id: int,
+    job_id: str,
+    results: Sequence[ItemResult],
+    *,
+    owner: str,
+    terms: JobTerms,
+    first_ordinal: int,
+    settle: float,
+    first_search: float,
+    reconciling: str | None = None,
+) -> Recorded | None:
+    """Record what became of items of one job: items, listings, ``published_to_live``, counters, sequence,
+    credits, follow-ups and the notification, in the caller's transaction.
+
+    Args:
+        reconciling: None for results of a run; ``unknown`` or ``sending`` for results of a search or of
+            its repost, the state the intents must be in.
+
+    Returns:
+        What counted; None when the job is gone.
+    """
+    if await jobs.lock(connection, seller_id, job_id) is None:
+        return None
+    cursor = await connection.execute(
+        _SQL["record"],
+        {
+            "seller_id": seller_id,
+            "job_id": job_id,
+            "environment": terms.environment,
+            "owner": owner,
+            "state": reconciling or "sending",
+            "reconciling": reconciling is not None,
+            "results": _results_json(results),
+            "first_ordinal": first_ordinal,
+            "settle": settle,
+            "first_search": first_search,
+            "currency": terms.currency,
+            "tax_category_id": terms.tax_category_id,
+            "check_id": str(uuid_utils.uuid7()),
+            "description_id": str(uuid_utils.uuid7()),
+            "first_check": FIRST_CHECK_SECONDS,
+        },
+    )
+    row = await cursor.fetchone()
+    assert row is not None  # noqa: S101 - the job's row is locked, so it is there
+    successful, failed, skipped, last_sequence = row[0], row[1], row[2], row[3]
+    if terms.environment is Environment.LIVE:
+        await credit_store.settle(
+            connection,
+            seller_id,
+            job_id=job_id,
+            captured=successful,
+            released=failed + skipped,
+            first_sequence=last_sequence - successful - failed - skipped + 1,
+            last_sequence=last_sequence,
+        )
+    else:
+        await credit_store.meter_test(connection, seller_id, successful)
+    return Recorded(
+        successful=successful,
+        failed=failed,
+        skipped=skipped,
+        accepted=row[4],
+        doubted=row[5],
+        status=JobStatus(row[6]),
+    )
+
+
+async def end_run(connection: Connection, run: Run, *, owner: str, delay: float) -> None:
+    """Give a run back: deleted when nothing of it is left to be tried, else due again after ``delay``
+    seconds. In the caller's transaction, which locks the job's row here."""
+    await jobs.lock(connection, run.seller_id, run.job_id)
+    await connection.execute(
+        _SQL["end_run"],
+        {
+            "seller_id": run.seller_id,
+            "job_id": run.job_id,
+            "environment": run.environment,
+            "first_ordinal": run.first_ordinal,
+            "last_ordinal": run.last_ordinal,
+            "owner": owner,
+            "fence": run.fence,
+            "delay": delay,
+        },
+    )
+
+
+async def expired(connection: Connection) -> list[tuple[int, str, int, int]]:
+    """(seller, job, first ordinal, fence) of runs whose lease has ended."""
+    cursor = await connection.execute(_SQL["select_expired"])
+    return [(row[0], row[1], row[2], row[3]) for row in await cursor.fetchall()]
+
+
+async def owned(connection: Connection, owner: str) -> list[tuple[int, str, int, int]]:
+    """The same, of runs that this worker holds."""
+    cursor = await connection.execute(_SQL["select_owned"], {"owner": owner})
+    return [(row[0], row[1], row[2], row[3]) for row in await cursor.fetchall()]
+
+
+async def rescue(
+    connection: Connection, expired_run: tuple[int, str, int, int], *, owner: str, settle: float, spread: float
+) -> int | None:
+    """Take back a run whose lease has ended, or that ``owner`` itself gives up.
+
+    Returns:
+        How many sends of it are now searched for; None when somebody else was first.
+    """
+    seller_id, job_id, first_ordinal, fence = expired_run
+    await jobs.lock(connection, seller_id, job_id)
+    cursor = await connection.execute(
+        _SQL["rescue"],
+        {
+            "seller_id": seller_id,
+            "job_id": job_id,
+            "first_ordinal": first_ordinal,
+            "fence": fence,
+            "owner": owner,
+            "settle": settle,
+            "spread": spread,
+        },
+    )
+    row = await cursor.fetchone()
+    return int(row[0]) if row else None
+
+
+async def due_schedules(connection: Connection) -> list[tuple[int, str, bool]]:
+    """(seller, job, account connected) of scheduled jobs whose time has come."""
+    cursor = await connection.execute(_SQL["select_due_schedules"])
+    return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]
+
+
+async def queue_scheduled(connection: Connection, seller_id: int, job_id: str) -> bool:
+    """From scheduled to queued; False when somebody else was first."""
+    cursor = await connection.execute(_SQL["queue_scheduled"], {"seller_id": seller_id, "job_id": job_id})
+    return cursor.rowcount == 1
+
+
+async def stranded(connection: Connection) -> list[tuple[int, str]]:
+    """Active jobs that nothing would ever work on again."""
+    cursor = await connection.execute(_SQL["select_stranded"])
+    return [(row[0], row[1]) for row in await cursor.fetchall()]
+
+
+async def restore_runs(connection: Connection, seller_id: int, job_id: str) -> int:
+    """Give a stranded job its runs back; returns how many."""
+    await jobs.lock(connection, seller_id, job_id)
+    cursor = await connection.execute(
+        _SQL["restore_runs"], {"seller_id": seller_id, "job_id": job_id, "run_size": RUN_SIZE}
+    )
+    return cursor.rowcount
+
+
+async def gauges(connection: Connection) -> Gauges:
+    """What an operator looks at first."""
+    cursor = await connection.execute(_SQL["select_gauges"])
+    row = await cursor.fetchone()
+    assert row is not None  # noqa: S101 - a SELECT of scalars gives a row
+    return Gauges(
+        runs_due=row[0],
+        oldest_due=row[1],
+        oldest_pending=row[2],
+        queued=row[3],
+        processing=row[4],
+        scheduled=row[5],
+        reconciling=row[6],
+    )
+
+
+async def report_finding(connection: Connection, seller_id: int, what: str) -> None:
+    """Keep what the audit found."""
+    await connection.execute(
+        _SQL["insert_finding"], {"seller_id": seller_id, "finding_id": str(uuid_utils.uuid7()), "what": what}
+    )

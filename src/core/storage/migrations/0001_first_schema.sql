@@ -92,9 +92,10 @@ CREATE TABLE marketplace_accounts (
     -- While in the future nothing is sent for this account; the reason is shown to the seller.
     paused_until timestamptz,
     pause_reason text,
-    failure_streak integer NOT NULL DEFAULT 0,
-    -- Listings made outside this service are known up to here.
+    -- When the account's listings were last looked through, and whether all of them are known: an account
+    -- with more than can be paged is searched SKU by SKU instead.
     scanned_at timestamptz,
+    all_known boolean NOT NULL DEFAULT false,
     connected_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (seller_id, environment),
     CONSTRAINT marketplace_accounts_connected_have_tokens
@@ -296,6 +297,8 @@ CREATE TABLE follow_ups (
     skus text[] NOT NULL,
     due_at timestamptz NOT NULL,
     tries smallint NOT NULL DEFAULT 0,
+    -- Only late_creation: listings made before this moment are not its business.
+    since timestamptz NOT NULL DEFAULT now(),
     leased_until timestamptz,
     PRIMARY KEY (seller_id, follow_up_id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);

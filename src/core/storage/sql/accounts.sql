@@ -6,7 +6,7 @@ ON CONFLICT (seller_id, environment) DO UPDATE SET marketplace_user_id = EXCLUDE
     status = 'connected', nickname = NULL, access_token = EXCLUDED.access_token,
     refresh_token = EXCLUDED.refresh_token, token_expires_at = NULL, refresh_until = NULL,
     token_version = marketplace_accounts.token_version + 1, profile_checked_at = NULL, model = NULL,
-    paused_until = NULL, pause_reason = NULL, failure_streak = 0, scanned_at = NULL,
+    paused_until = NULL, pause_reason = NULL, scanned_at = NULL, all_known = false,
     connected_at = EXCLUDED.connected_at
 RETURNING environment, marketplace_user_id, status, nickname;
 
@@ -59,3 +59,48 @@ INSERT INTO marketplace_rate AS r (application, next_slot, share, share_changed_
 VALUES (%(application)s, now() + make_interval(secs => %(seconds)s), 0.5, now())
 ON CONFLICT (application) DO UPDATE SET next_slot = greatest(r.next_slot, EXCLUDED.next_slot),
     share = greatest(0.05, r.share / 2), share_changed_at = EXCLUDED.share_changed_at;
+
+-- select_account: what a worker needs to know of an account; no tokens.
+SELECT s.site_id, s.currency, a.marketplace_user_id, a.status, a.model,
+    a.profile_checked_at > now() - interval '6 hours' AS profile_fresh,
+    greatest(0, extract(epoch FROM a.paused_until - now()))::float8 AS paused_seconds,
+    a.scanned_at IS NOT NULL AS scanned, a.all_known
+FROM sellers s LEFT JOIN marketplace_accounts a ON a.seller_id = s.seller_id AND a.environment = %(environment)s
+WHERE s.seller_id = %(seller_id)s;
+
+-- store_profile: what the marketplace said of the account's user.
+UPDATE marketplace_accounts SET nickname = %(nickname)s, model = %(model)s, profile_checked_at = now()
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND marketplace_user_id = %(marketplace_user_id)s;
+
+-- forget_profile: ask again before the next run.
+UPDATE marketplace_accounts SET profile_checked_at = NULL
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s;
+
+-- store_scan: the account's listings were looked through.
+UPDATE marketplace_accounts SET scanned_at = now(), all_known = %(all_known)s
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND marketplace_user_id = %(marketplace_user_id)s;
+
+-- pause: nothing is sent for this account for a while; a longer pause stays.
+UPDATE marketplace_accounts SET
+    paused_until = greatest(coalesce(paused_until, now()), now() + make_interval(secs => %(seconds)s)),
+    pause_reason = %(reason)s
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s;
+
+-- select_known_listing_ids: which of these listings are already known.
+SELECT listing_id FROM listings
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND listing_id = ANY (%(listing_ids)s::text[]);
+
+-- adopt_found: listings found on the account that this service did not know.
+INSERT INTO listings AS l (seller_id, environment, sku, listing_id, permalink, title, image, listing_type_id, price,
+    currency, category_id, status_meli, sub_status, app_status)
+SELECT %(seller_id)s, %(environment)s, sku, listing_id, permalink, title, image, listing_type_id, price, %(currency)s,
+    category_id, status_meli, sub_status, app_status
+FROM jsonb_to_recordset(%(found)s) AS f (sku text, listing_id text, permalink text, title text, image text,
+    listing_type_id text, price bigint, category_id text, status_meli text, sub_status text[], app_status smallint)
+ORDER BY sku
+ON CONFLICT (seller_id, environment, sku) DO UPDATE SET listing_id = EXCLUDED.listing_id,
+    permalink = EXCLUDED.permalink, title = EXCLUDED.title, image = EXCLUDED.image, price = EXCLUDED.price,
+    listing_type_id = EXCLUDED.listing_type_id, category_id = EXCLUDED.category_id,
+    status_meli = EXCLUDED.status_meli, sub_status = EXCLUDED.sub_status, app_status = EXCLUDED.app_status
+-- An open listing that is already known stays the one for its SKU.
+WHERE l.status_meli = 'closed';

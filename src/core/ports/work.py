@@ -1,0 +1,164 @@
+"""What a worker works on, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+import msgspec
+
+from core.domain.states import Environment, JobKind, JobStatus
+from core.ports.marketplace import ListingDraft, SellerModel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A leased run of consecutive items of one job. ``fence`` rose at the claim and guards every write;
+    ``returns`` counts how often the run came back unfinished."""
+
+    seller_id: int
+    job_id: str
+    environment: Environment
+    first_ordinal: int
+    last_ordinal: int
+    fence: int
+    returns: int
+
+    @property
+    def size(self) -> int:
+        """Items in the run, done ones included."""
+        return self.last_ordinal - self.first_ordinal + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTerms:
+    """What was frozen into a job at its acceptance."""
+
+    kind: JobKind
+    environment: Environment
+    status: JobStatus
+    listing_type_id: str
+    tax_category_id: int
+    trm: int
+    margin_percent: Decimal
+    tariff_percent: Decimal
+    price_step: int
+    stock_quantity: int
+    warranty_time: str
+    manufacturing_time_days: int
+    site_id: str
+    currency: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkItem:
+    """A pending item with all that is known of it. ``category_id`` None: to be inferred. ``price`` is set
+    for promotions."""
+
+    ordinal: int
+    sku: str
+    category_id: str | None
+    price: int | None
+    attempts: int
+    known: bool
+    title: str | None
+    cost_usd: Decimal | None
+    image_urls: tuple[str, ...]
+    brand: str | None
+    model: str | None
+    gtin: str | None
+    weight_grams: int | None
+    described: bool
+    listing_id: str | None
+    permalink: str | None
+    listing_status: str | None
+    listing_category_id: str | None
+    listing_category_name: str | None
+    promotable: bool
+    test_category_id: str | None
+    test_price: int | None
+    test_category_name: str | None
+    predicted: bool
+    predicted_category_id: str | None
+    predicted_category_name: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountContext:
+    """What a worker knows of a marketplace account; no tokens. ``paused_seconds``: until it may be used."""
+
+    site_id: str
+    currency: str
+    marketplace_user_id: int | None
+    status: str | None
+    model: SellerModel | None
+    profile_fresh: bool
+    paused_seconds: float
+    scanned: bool
+    all_known: bool
+
+
+class StoredDraft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is kept of a send, so that the result of an adopted listing can be finished by anybody."""
+
+    draft: ListingDraft
+    category_name: str | None = None
+    described: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoubtfulItem:
+    """An unknown outcome, leased for a search. ``settled``: the settle window is over; ``hopeless``: it
+    has been over for so long that nobody can be waiting for a better answer."""
+
+    sku: str
+    job_id: str
+    ordinal: int
+    fence: int
+    attempt: int
+    stored: StoredDraft
+    started_at: datetime
+    searches: int
+    settled: bool
+    hopeless: bool
+    seconds_left: float
+    job_status: JobStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowUp:
+    """Something to be done about listings later; leased."""
+
+    seller_id: int
+    follow_up_id: str
+    environment: Environment
+    kind: str
+    skus: tuple[str, ...]
+    tries: int
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What a write of results really did. ``accepted`` results counted; those missing were fenced off."""
+
+    successful: int
+    failed: int
+    skipped: int
+    accepted: int
+    doubted: int
+    status: JobStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauges:
+    """What an operator looks at first. Ages in seconds."""
+
+    runs_due: int
+    oldest_due: float
+    oldest_pending: float
+    queued: int
+    processing: int
+    scheduled: int
+    reconciling: int

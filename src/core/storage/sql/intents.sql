@@ -1,0 +1,52 @@
+-- select_due: sellers and environments with unknown outcomes to be searched for now.
+SELECT DISTINCT n.seller_id, n.environment FROM intents n
+LEFT JOIN marketplace_accounts a ON a.seller_id = n.seller_id AND a.environment = n.environment
+WHERE n.state = 'unknown' AND n.due_at <= now() AND (n.leased_until IS NULL OR n.leased_until < now())
+    -- A paused account is not asked, but what has waited far too long is still given up.
+    AND (a.paused_until IS NULL OR a.paused_until <= now() OR n.settle_until < now() - interval '10 minutes')
+ORDER BY n.seller_id, n.environment;
+
+-- claim: lease unknown intents of one seller for a search.
+WITH due AS (
+    SELECT n.sku FROM intents n
+    WHERE n.seller_id = %(seller_id)s AND n.environment = %(environment)s AND n.state = 'unknown'
+        AND n.due_at <= now() AND (n.leased_until IS NULL OR n.leased_until < now())
+    ORDER BY n.due_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+)
+UPDATE intents n SET leased_until = now() + make_interval(secs => %(lease)s), owner = %(owner)s, fence = n.fence + 1,
+    searches = least(n.searches + 1, 1000)
+FROM due
+WHERE n.seller_id = %(seller_id)s AND n.environment = %(environment)s AND n.sku = due.sku AND n.state = 'unknown'
+RETURNING n.sku, n.job_id::text, n.ordinal, n.fence, n.attempt, n.draft, n.started_at, n.searches,
+    n.settle_until <= now() AS settled, n.settle_until < now() - interval '10 minutes' AS hopeless,
+    greatest(0, extract(epoch FROM n.settle_until - now()))::float8 AS seconds_left,
+    (SELECT j.status FROM jobs j WHERE j.seller_id = n.seller_id AND j.job_id = n.job_id) AS job_status;
+
+-- postpone: search again later.
+UPDATE intents SET due_at = now() + make_interval(secs => %(delay)s), leased_until = NULL
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = %(sku)s AND owner = %(owner)s
+    AND fence = %(fence)s AND state = 'unknown';
+
+-- share_job: see work.sql; a cancellation waits, or is seen.
+SELECT status FROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s FOR SHARE;
+
+-- repost: the one new attempt after a search that found nothing, as a new intent.
+UPDATE intents SET state = 'sending', attempt = 2, started_at = now(), settle_until = NULL, due_at = NULL,
+    leased_until = now() + make_interval(secs => %(lease)s)
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = %(sku)s AND owner = %(owner)s
+    AND fence = %(fence)s AND state = 'unknown' AND attempt = 1 AND leased_until > now()
+RETURNING 1;
+
+-- unsent: the new attempt never left; it may be made once more.
+UPDATE intents SET state = 'unknown', attempt = 1, settle_until = now(), leased_until = NULL,
+    due_at = now() + make_interval(secs => %(delay)s)
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = %(sku)s AND owner = %(owner)s
+    AND fence = %(fence)s AND state = 'sending';
+
+-- doubt_expired: reposts whose sender let its lease end; searched for like any unknown send.
+UPDATE intents SET state = 'unknown', settle_until = now() + make_interval(secs => %(settle)s), due_at = now(),
+    leased_until = NULL, searches = 0
+WHERE state = 'sending' AND attempt = 2 AND leased_until < now();
+
+-- release_owned: a stopping worker's searches, for the others.
+UPDATE intents SET leased_until = NULL WHERE owner = %(owner)s AND state = 'unknown' AND leased_until IS NOT NULL;
