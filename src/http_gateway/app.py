@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import grpc
 import msgspec
-from starlette.routing import BaseRoute, Router
+from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
 from http_gateway.calls import Core, Stream
@@ -31,8 +31,9 @@ class Gateway:
 
     def __init__(self, config: GatewayConfig, channel: grpc.aio.Channel) -> None:
         self._streams: set[Stream] = set()
-        core = Core(channel, config)
-        self._app = Edge(Router(_routes(core, channel, self._streams), False, no_such_path), config)
+        self.routes = _routes(Core(channel, config), channel, self._streams)
+        """Every path that is served."""
+        self._app = Edge(Router(self.routes, redirect_slashes=False, default=no_such_path), config)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI entry."""
@@ -49,7 +50,7 @@ def create_app(config: GatewayConfig, channel: grpc.aio.Channel) -> Gateway:
     return Gateway(config, channel)
 
 
-def _routes(core: Core, channel: grpc.aio.Channel, streams: set[Stream]) -> list[BaseRoute]:
+def _routes(core: Core, channel: grpc.aio.Channel, streams: set[Stream]) -> list[ApiRoute]:
     document = openapi_document()
     products, test_products, jobs = Products(core), TestProducts(core), Jobs(core)
     account, ping = AccountRoutes(core), PingRoutes(core)

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from http_gateway.calls import RATE_LIMIT_HEADERS, REQUEST_ID, ClientDisconnected
 from http_gateway.config import GatewayConfig
-from http_gateway.metrics import observe_request, request_began
+from http_gateway.metrics import observe_request
 from http_gateway.problems import Problem, bad_request, body_too_large, gone, not_found, unavailable
 from http_gateway.routing import API_PREFIX, is_plain_path
 
@@ -30,9 +30,12 @@ def lifecycle_headers(config: GatewayConfig) -> list[tuple[bytes, bytes]]:
         (b"deprecation", f"@{config.deprecation}".encode()),
         (b"sunset", formatdate(config.sunset, usegmt=True).encode()),
     ]
-    if config.successor_link:
-        link = config.successor_link
-        headers.append((b"link", f'<{link}>; rel="successor-version", <{link}>; rel="sunset"'.encode()))
+    successor, sunset = config.successor_link, config.sunset_link or config.successor_link
+    links = [f'<{successor}>; rel="successor-version"'] if successor else []
+    if sunset:
+        links.append(f'<{sunset}>; rel="sunset"')
+    if links:
+        headers.append((b"link", ", ".join(links).encode()))
     return headers
 
 
@@ -59,7 +62,6 @@ class Edge:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        request_began()
         state: dict[str, Any] = scope.setdefault("state", {})
         request_id = _request_id(scope)
         state[REQUEST_ID] = request_id

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import Any
+from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from http_gateway.config import GatewayConfig
-from http_gateway.metrics import observe_request, request_began
+from http_gateway.metrics import observe_request
 from http_gateway.middleware import lifecycle_headers
 from http_gateway.problems import Problem, bad_request, receive_timeout
+
+_LINGER_SECONDS: Final = 1.0
+"""How long a refused connection is read from, and nothing made of it, before it is closed."""
 
 
 class _HeaderLimit(Exception):  # noqa: N818 - only stops the parser
@@ -38,6 +41,7 @@ def protocol_class(config: GatewayConfig) -> type[HttpToolsProtocol]:
         _begun = False
         _bytes = 0
         _too_large = False
+        _lingering = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -49,8 +53,12 @@ def protocol_class(config: GatewayConfig) -> type[HttpToolsProtocol]:
 
         def data_received(self, data: bytes) -> None:
             self._bytes += len(data)
+            if self._lingering:
+                if self._bytes > most_bytes:
+                    self.transport.close()
+                return
             super().data_received(data)
-            if self.transport.is_closing():
+            if self._lingering or self.transport.is_closing():
                 return
             if self._in_headers and self._begun:
                 if self._bytes > config.max_header_bytes:
@@ -97,33 +105,58 @@ def protocol_class(config: GatewayConfig) -> type[HttpToolsProtocol]:
                 self._deadline = None
 
         def _too_slow(self) -> None:
-            if self.transport.is_closing():
-                return
             if self._begun:
                 self._refuse(receive_timeout())
             else:
                 self.transport.close()
 
         def _refuse(self, problem: Problem) -> None:
-            """Answers without the application and closes; only closes when an answer is under way."""
-            if self.transport.is_closing():
+            """Answers in place of the application and closes; only closes when an answer has begun."""
+            if self._lingering or self.transport.is_closing():
                 return
-            if self.cycle is None or self.cycle.response_complete:
-                request_began()
-                observe_request("other", "unparsed", problem.status, 0.0)
-                request_id = str(uuid.uuid4())
-                body = problem.body("/", request_id)
-                headers: list[tuple[bytes, bytes]] = [
-                    *self.server_state.default_headers,
-                    *problem.headers(),
-                    *announcements,
-                    (b"x-request-id", request_id.encode()),
-                    (b"content-length", str(len(body)).encode()),
-                ]
-                lines: list[Any] = [STATUS_LINE[problem.status]]
-                for name, value in headers:
-                    lines += [name, b": ", value, b"\r\n"]
-                self.transport.write(b"".join([*lines, b"\r\n", body]))
-            self.transport.close()
+            cycle = self.cycle
+            if cycle is None or cycle.response_complete:
+                self._write(problem)
+            elif not cycle.response_started and not self.pipeline:
+                # The application sees a client that left in the middle of its body.
+                cycle.disconnected = True
+                cycle.message_event.set()
+                self._write(problem)
+            else:
+                self.transport.close()
+
+        def _write(self, problem: Problem) -> None:
+            observe_request("other", "unparsed", problem.status, 0.0)
+            request_id = str(uuid.uuid4())
+            body = problem.body("/", request_id)
+            headers: list[tuple[bytes, bytes]] = [
+                *self.server_state.default_headers,
+                *problem.headers(),
+                *announcements,
+                (b"x-request-id", request_id.encode()),
+                (b"content-length", str(len(body)).encode()),
+            ]
+            lines: list[bytes] = [STATUS_LINE[problem.status]]
+            for name, value in headers:
+                lines += [name, b": ", value, b"\r\n"]
+            self.transport.write(b"".join([*lines, b"\r\n", body]))
+            if not self.transport.can_write_eof():
+                self.transport.close()
+                return
+            # Closed at once, what the client is still sending would make the kernel reset the connection
+            # and throw the answer away. So: end our side, let the client read, then close.
+            self.transport.write_eof()
+            self._lingering = True
+            self._bytes = 0
+            self.flow.resume_reading()
+            self._disarm()
+            self._unset_keepalive_if_required()
+            self._deadline = self.loop.call_later(_LINGER_SECONDS, self.transport.close)
+
+        def shutdown(self) -> None:
+            if self._lingering:
+                self.transport.close()
+            else:
+                super().shutdown()
 
     return GatewayProtocol

@@ -20,26 +20,32 @@ from http_gateway.protocol import protocol_class
 
 _log = structlog.get_logger("http_gateway")
 
-MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
-"""A page of 1,000 items and a job of 10,000 both fit several times over."""
-CHANNEL_OPTIONS: Final[list[tuple[str, int | str]]] = [
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+_CHANNEL_OPTIONS: Final[list[tuple[str, int | str]]] = [
     # A core that comes back must be found within seconds, not within the default of two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 500),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # Pings no more often than core allows (one in 30 s even when idle).
+    # No pings without calls and no more than one a minute, so that core never counts them as abuse.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 0),
+    # A write is sent once; nothing below us may send it again.
     ("grpc.enable_retries", 0),
 ]
 
 
-def open_channel(target: str) -> grpc.aio.Channel:
+def open_channel(config: GatewayConfig) -> grpc.aio.Channel:
     """A long-lived channel to core; the caller closes it."""
-    return grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
+    options = [
+        *_CHANNEL_OPTIONS,
+        ("grpc.max_receive_message_length", config.max_message_bytes),
+        ("grpc.max_send_message_length", config.max_message_bytes),
+    ]
+    security = config.channel_security
+    if security is None:
+        return grpc.aio.insecure_channel(config.grpc_target, options=options)
+    credentials = grpc.ssl_channel_credentials(security.server_ca, security.key, security.certificate)
+    return grpc.aio.secure_channel(config.grpc_target, credentials, options=options)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -88,8 +94,8 @@ async def running_gateway(
     """
     own = listener if listener is not None else bind(config.host, config.port)
     app = create_app(config, channel)
-    for name in ("uvicorn.error", "uvicorn.access"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    # Below ERROR uvicorn writes a line for whatever a stranger sends; metrics count that.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     server = _Server(
         uvicorn.Config(
             app,
@@ -144,7 +150,7 @@ async def serve(
     Raises:
         OSError: the address cannot be had.
     """
-    own_channel = channel if channel is not None else open_channel(config.grpc_target)
+    own_channel = channel if channel is not None else open_channel(config)
     try:
         async with running_gateway(config, own_channel, listener=listener) as address:
             _log.info("gateway_ready", address=address)

@@ -1,0 +1,154 @@
+"""Framing over a raw socket: what must never reach a route (failure rules, 51 and 52)."""
+
+# ruff: noqa: E501 - tables with one case a line
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from listing_publication.v1 import account_pb2
+from tests.support.gateway import Client, gateway, raw, split
+from tests.support.scripted_core import ScriptedCore, scripted_core
+from tests.unit.test_gateway_app import check_problem
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="module", name="pair")
+async def _pair() -> AsyncIterator[tuple[Client, ScriptedCore]]:
+    async with (
+        scripted_core() as core,
+        gateway(core.address, header_timeout=0.5, body_timeout=0.5, max_body_bytes=65_536) as client,
+    ):
+        core.answers["AccountService/Ping"] = account_pb2.PingResponse(seller_id=1)
+        yield client, core
+
+
+@pytest.fixture
+def client(pair: tuple[Client, ScriptedCore]) -> Client:
+    pair[1].calls.clear()
+    return pair[0]
+
+
+@pytest.fixture
+def core(pair: tuple[Client, ScriptedCore]) -> ScriptedCore:
+    return pair[1]
+
+
+PING = b"GET /api/v1/ping HTTP/1.1\r\n"
+POST = b"POST /api/v1/products HTTP/1.1\r\nHost: x\r\n"
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        pytest.param(PING + b"\r\n", 400, id="no Host"),
+        pytest.param(PING + b"Host: a\r\nHost: b\r\n\r\n", 400, id="two Hosts"),
+        pytest.param(POST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, id="two lengths"),
+        pytest.param(POST + b"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n0\r\n\r\n", 400, id="two lengths, turned"),
+        pytest.param(POST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400, id="Content-Length twice"),
+        pytest.param(POST + b"Content-Length: -1\r\n\r\n", 400, id="negative length"),
+        pytest.param(POST + b"Content-Length: 1e3\r\n\r\n", 400, id="odd length"),
+        pytest.param(POST + b"Content-Length: 99999999999999999999999\r\n\r\n", 400, id="length overflow"),
+        pytest.param(POST + b"Transfer-Encoding: gzip, chunked, identity\r\n\r\n", 400, id="odd transfer encoding"),
+        pytest.param(POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400, id="odd chunk size"),
+        pytest.param(b"NONSENSE\r\n\r\n", 400, id="no request line"),
+        pytest.param(b"GET /api/v1/ping HTTP/9.9\r\nHost: x\r\n\r\n", 400, id="odd version"),
+        pytest.param(PING + b"Host: x\r\nX-A: a\x00b\r\n\r\n", 400, id="NUL in a header"),
+        pytest.param(PING + b"Host: x\r\nX A: b\r\n\r\n", 400, id="space in a header name"),
+        pytest.param(PING + b"Host: x\r\n folded\r\n\r\n", 400, id="folded header"),
+        pytest.param(b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n", 400, id="bytes above ASCII in the path"),
+        pytest.param(b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", 400, id="CONNECT"),
+        pytest.param(PING + b"Host: x\r\nX-A: " + b"a" * 40_000 + b"\r\n\r\n", 431, id="large header"),
+        pytest.param(PING + b"Host: x\r\n" + b"A: b\r\n" * 200 + b"\r\n", 431, id="many headers"),
+        pytest.param(b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431, id="long path"),
+        pytest.param(b"GET /" + b"a" * 900_000, 431, id="path without end"),
+        pytest.param(PING + b"Host: x\r\nX-A: " + b"a" * 900_000, 431, id="header without end"),
+        pytest.param(PING + b"Host: x\r\n", 408, id="headers stop"),
+        pytest.param(b"G", 408, id="first byte only"),
+        pytest.param(POST + b"Content-Length: 10\r\n\r\n{", 408, id="body stops"),
+        pytest.param(POST + b"Transfer-Encoding: chunked\r\n\r\n5\r\n{", 408, id="chunk stops"),
+    ],
+)  # fmt: skip
+async def test_a_request_that_cannot_be_trusted_is_refused_and_closed(
+    client: Client, core: ScriptedCore, request_bytes: bytes, status: int
+) -> None:
+    response = await raw(client.address, request_bytes)
+    answer = split(response)
+    if (status, answer.status) == (400, 404):
+        pytest.fail("reached a route")
+    check_problem(answer, status)
+    assert answer.headers["connection"] == "close"
+    assert int(answer.headers["content-length"]) == len(answer.body)
+    assert core.calls == []
+
+
+async def test_a_connection_without_a_byte_is_closed_silently(client: Client) -> None:
+    assert await raw(client.address, timeout=3) == b""
+
+
+async def test_headers_that_trickle_are_cut_off(client: Client, core: ScriptedCore) -> None:
+    parts = [bytes([byte]) for byte in PING + b"Host: x\r\n"]
+    answer = split(await raw(client.address, *parts[:12], pause=0.06))
+    check_problem(answer, 408)
+    assert core.calls == []
+
+
+async def test_a_kept_connection_serves_again_and_starts_new_deadlines(client: Client, core: ScriptedCore) -> None:
+    host, _, port = client.address.removeprefix("http://").rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        for _ in range(3):
+            writer.write(PING + b"Host: x\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200")
+            length = int(split(head).headers["content-length"])
+            await reader.readexactly(length)
+            await asyncio.sleep(0.6)  # longer than the deadline for headers: an idle connection is not a slow one
+    finally:
+        writer.close()
+    assert core.methods == ["AccountService/Ping"] * 3
+
+
+async def test_a_trailer_adds_no_header(client: Client, core: ScriptedCore) -> None:
+    core.answers["JobService/CancelJob"] = account_pb2.PingResponse()
+    await raw(
+        client.address,
+        b"POST /api/v1/products/test/promote HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n"
+        b"Trailer: X-API-Key\r\n\r\n2\r\n{}\r\n0\r\nX-API-Key: svc_live_trailer\r\n\r\n",
+    )
+    assert "x-api-key" not in core.calls[-1].metadata
+
+
+async def test_more_bytes_than_any_body_end_the_connection(client: Client, core: ScriptedCore) -> None:
+    """An early 413 does not make us read for ever."""
+    host, _, port = client.address.removeprefix("http://").rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(POST + b"Content-Length: 1000000000000\r\n\r\n")
+    try:
+        assert split(await reader.readuntil(b"\r\n\r\n")).status == 413
+        with pytest.raises((ConnectionError, TimeoutError)):
+            async with asyncio.timeout(10):
+                for _ in range(10_000):
+                    writer.write(b"x" * 65_536)
+                    await writer.drain()
+                raise AssertionError("600 MB were read")
+    finally:
+        writer.close()
+
+
+async def test_expect_continue_is_not_asked_for_a_body_too_large(client: Client) -> None:
+    response = await raw(
+        client.address,
+        POST + b"Connection: close\r\nExpect: 100-continue\r\nContent-Length: 70000\r\n\r\n",
+    )
+    assert response.startswith(b"HTTP/1.1 413")
+
+
+async def test_upgrades_are_ignored(client: Client, core: ScriptedCore) -> None:
+    response = await raw(
+        client.address, PING + b"Host: x\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n", timeout=5
+    )
+    assert split(response).status in (200, 400)
