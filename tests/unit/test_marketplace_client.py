@@ -92,11 +92,16 @@ async def test_may_send_is_asked_after_the_wait_for_a_connection() -> None:
         await created(exchange)
 
     asked: list[str] = []
+
+    def noted(name: str, answer: bool) -> bool:
+        asked.append(name)
+        return answer
+
     async with raw_server(slow) as server:
         client = AiohttpClient(server.url, timeout_seconds=5, connections=1)
-        first = asyncio.create_task(client.send("POST", "/1", {}, b"{}", lambda: bool(asked.append("1")) or True))
+        first = asyncio.create_task(client.send("POST", "/1", {}, b"{}", lambda: noted("1", True)))
         await server.wait_for(1)
-        second = asyncio.create_task(client.send("POST", "/2", {}, b"{}", lambda: bool(asked.append("2"))))
+        second = asyncio.create_task(client.send("POST", "/2", {}, b"{}", lambda: noted("2", False)))
         await asyncio.sleep(0)
         assert asked == ["1"]
         release.set()
@@ -186,7 +191,7 @@ async def test_a_connection_closed_while_idle_is_replaced() -> None:
             connector = client._session.connector if client._session else None
             assert connector is not None
             while any(proto.is_connected() for conns in connector._conns.values() for proto, _ in conns):
-                await asyncio.sleep(0.01)  # noqa: ASYNC110  (the library has no event for it)
+                await asyncio.sleep(0.01)
         assert isinstance(await client.send("POST", "/items", {}, b"{}"), Answer)
         await client.aclose()
     assert server.connections == 2

@@ -129,7 +129,7 @@ def test_codes_outside_the_catalogue_go_by_family(code: str, expected: str) -> N
 
 
 def test_the_name_of_a_refusal_does_not_depend_on_the_order_of_causes() -> None:
-    causes = [{"cause_id": n, "type": "error"} for n in (3706, 147, 126, 109)]
+    causes: list[dict[str, object]] = [{"cause_id": n, "type": "error"} for n in (3706, 147, 126, 109)]
     assert code_of(refused(*causes)) == "category_refused"
     assert code_of(refused(*reversed(causes))) == "category_refused"
     assert refused(*causes).outcome is Outcome.REFUSED

@@ -29,7 +29,17 @@ from core.marketplace.answers import (
     read_search,
 )
 from core.marketplace.client import AiohttpClient, Answer, HttpClient, NoAnswer
-from core.marketplace.errors import ending, is_throttling, named_attributes, not_sent, stopped, throttled, uncertain
+from core.marketplace.errors import (
+    THROTTLED_BY_US,
+    ending,
+    is_throttling,
+    named_attributes,
+    not_sent,
+    stopped,
+    throttled,
+    throttled_by_us,
+    uncertain,
+)
 from core.marketplace.payloads import (
     CLOSE_BODY,
     DEFAULT_TITLE_LENGTH,
@@ -112,6 +122,7 @@ class MercadoLibre:
 
     * calls that are safe to repeat end as RETRY where a creation would end as UNKNOWN;
     * a failure of the token or slot store before a request ends as NOT_SENT with ``internal_error``;
+    * a wait for the application's rate that would be longer than the throttle's patience ends as THROTTLED;
     * an account of another site than the connector's is refused before any call.
 
     Args:
@@ -178,9 +189,16 @@ class MercadoLibre:
 
     # One request.
 
-    async def _wait_for_slot(self) -> None:
-        if self._throttle is not None:
-            await self._throttle.acquire()
+    async def _wait_for_slot(self) -> Result | None:
+        """None when one call may be sent now."""
+        if self._throttle is None:
+            return None
+        try:
+            seconds = await self._throttle.acquire()
+        except Exception:
+            _LOG.exception("marketplace.slots_failed")
+            return not_sent("internal_error")
+        return throttled_by_us(seconds) if seconds else None
 
     async def _call(
         self,
@@ -228,13 +246,11 @@ class MercadoLibre:
         else:
             grant = await self._tokens.renew(account, refused)
         if isinstance(grant, Grant) and self._throttle is not None:
-            try:
-                await self._throttle.acquire()
-            except Exception:
-                _LOG.exception("marketplace.slots_failed")
-                return not_sent("internal_error")
+            held = await self._wait_for_slot()
+            if held is not None:
+                return held
             grant = self._tokens.cached(account) or await self._tokens.get(account)
-        if isinstance(grant, Result) and grant.outcome is Outcome.THROTTLED:
+        if isinstance(grant, Result) and grant.outcome is Outcome.THROTTLED and grant.failure is not THROTTLED_BY_US:
             return await self._throttled(grant)
         return grant
 

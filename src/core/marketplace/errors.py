@@ -283,6 +283,18 @@ def throttled(answer: Answer) -> Result:
     return Result(outcome=Outcome.THROTTLED, failure=failure, retry_after=retry_after_seconds(answer.retry_after))
 
 
+THROTTLED_BY_US = Failure("marketplace_busy", (Cause("application_rate", "The application's own rate is used up."),))
+
+
+def throttled_by_us(seconds: float) -> Result:
+    """The application's rate allows no call for that long; nothing was sent."""
+    return Result(
+        outcome=Outcome.THROTTLED,
+        failure=THROTTLED_BY_US,
+        retry_after=min(max(seconds, MIN_RETRY_AFTER), MAX_RETRY_AFTER),
+    )
+
+
 def ending(
     answer: Answer | NoAnswer,
     *,

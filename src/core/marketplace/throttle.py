@@ -18,6 +18,8 @@ from core.ports.marketplace import SlotStore
 
 _LOG = structlog.stdlib.get_logger("core.marketplace")
 _RATE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)/(second|minute|hour)", re.ASCII)
+PATIENCE_SECONDS = 30.0
+"""A wait for a slot that is longer than this is the worker's to organise: callers hold leases."""
 _UNIT_SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3600.0}
 
 
@@ -42,10 +44,14 @@ class Throttle:
         store: where all processes reserve.
         application: the application's public id; the marketplace counts by it.
         per_second: the rate that the application may use.
+        patience_seconds: nobody waits here for a slot that is farther away.
     """
 
-    def __init__(self, store: SlotStore, application: str, per_second: float) -> None:
+    def __init__(
+        self, store: SlotStore, application: str, per_second: float, *, patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
         self._store = store
+        self._patience_seconds = patience_seconds
         self._application = application
         self._per_second = per_second
         self._longest_run = max(1, math.ceil(per_second))
@@ -56,17 +62,20 @@ class Throttle:
         self._left = 0
         self._pauses = 0
 
-    async def acquire(self) -> None:
-        """Return when one call may be sent. Raises what the store raises."""
+    async def acquire(self) -> float:
+        """Wait for a slot. Returns 0.0 when one call may be sent now; else the seconds until it makes
+        sense to ask again, without having waited for them. Raises what the store raises."""
         while True:
             pauses = self._pauses
             moment = await self._slot()
             delay = moment - time.monotonic()
+            if delay > self._patience_seconds:
+                return delay
             if delay > 0:
                 await asyncio.sleep(delay)
             # A slot handed out before the marketplace asked for a pause is void.
             if pauses == self._pauses:
-                return
+                return 0.0
 
     async def _slot(self) -> float:
         self._waiting += 1
@@ -80,21 +89,24 @@ class Throttle:
                         self._left -= 1
                     if self._left:
                         moment = self._next
-                        self._next += self._spacing
-                        self._left -= 1
+                        # One too far away stays for those who ask again.
+                        if moment - now <= self._patience_seconds:
+                            self._next += self._spacing
+                            self._left -= 1
                         return moment
                     await self._reserve()
         finally:
             self._waiting -= 1
 
     async def _reserve(self) -> None:
+        # Lets everybody who comes in this instant be counted.
+        await asyncio.sleep(0)
         slots = min(self._longest_run, max(1, self._waiting))
         pauses = self._pauses
-        # From before the call: the answer's delay counts from the store's clock during it, and a slot
-        # used late is allowed, one used early is not.
         delay, spacing = await self._store.reserve(self._application, slots, self._per_second)
         if pauses != self._pauses:
             return
+        # Counted from now, not from before the call: a slot may be used late, never early.
         self._next = time.monotonic() + max(delay, 0.0)
         self._spacing = max(spacing, 1e-6)
         self._left = slots

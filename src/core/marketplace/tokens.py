@@ -55,7 +55,7 @@ class Tokens:
         client_id: the application's id.
         client_secret: its secret.
         timeout_seconds: of one request; sizes the guard.
-        before_send: waits for the application's throttle.
+        before_send: waits for the application's throttle; a result means that the wait is too long.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Tokens:
         client_id: str,
         client_secret: str,
         timeout_seconds: float,
-        before_send: Callable[[], Awaitable[None]],
+        before_send: Callable[[], Awaitable[Result | None]],
     ) -> None:
         self._store = store
         self._http = http
@@ -139,32 +139,41 @@ class Tokens:
         waited_for_slot = False
         while True:
             stored = await self._store.read(seller_id, environment)
-            if stored is None or stored.status != "connected":
-                lost = stored is not None and stored.status == "reauthorization_required"
-                return stopped("account_reauthorization_required" if lost else "account_not_connected")
-            left = stored.seconds_left
-            if stored.version != refused and (left is None or left > REFRESH_MARGIN_SECONDS):
-                usable = RECHECK_SECONDS if left is None else left - REFRESH_MARGIN_SECONDS
-                return self._remember(account, stored.access_token, stored.version, usable)
+            ended = self._as_stored(account, stored, refused)
+            if stored is None or ended is not None:
+                return ended or stopped("account_not_connected")
             if not stored.refresh_token:
-                if stored.version != refused and left is not None and left > 0:
-                    return self._remember(account, stored.access_token, stored.version, left)
                 await self._store.require_authorization(seller_id, environment, stored.version)
                 return stopped("account_reauthorization_required")
-            if time.monotonic() >= deadline:
-                return not_sent()
             if not waited_for_slot:
                 # Before the guard is taken: a wait inside it would use it up.
-                await self._before_send()
+                ended = await self._before_send()
                 waited_for_slot = True
-                continue
-            if await self._store.begin_refresh(seller_id, environment, stored.version, self._guard_seconds):
+            elif await self._store.begin_refresh(seller_id, environment, stored.version, self._guard_seconds):
                 ended = await self._refresh(account, stored)
-                if ended is not None:
-                    return ended
+            elif time.monotonic() >= deadline:
+                ended = not_sent()
             else:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311
                 pause = min(2 * pause, 1.0)
+            if ended is not None:
+                return ended
+
+    def _as_stored(self, account: Account, stored: StoredTokens | None, refused: int | None) -> Grant | Result | None:
+        """What the stored pair is good for: a grant, no more at all, or None: it has to be renewed."""
+        if stored is None or stored.status != "connected":
+            lost = stored is not None and stored.status == "reauthorization_required"
+            return stopped("account_reauthorization_required" if lost else "account_not_connected")
+        if stored.version == refused:
+            return None
+        left = stored.seconds_left
+        if left is None or left > REFRESH_MARGIN_SECONDS:
+            usable = RECHECK_SECONDS if left is None else left - REFRESH_MARGIN_SECONDS
+            return self._remember(account, stored.access_token, stored.version, usable)
+        if left > 0 and not stored.refresh_token:
+            # It cannot be renewed, so it is used to its end.
+            return self._remember(account, stored.access_token, stored.version, left)
+        return None
 
     def _remember(self, account: Account, access_token: str, version: int, seconds: float) -> Grant:
         grant = Grant(

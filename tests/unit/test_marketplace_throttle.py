@@ -1,0 +1,167 @@
+"""The application's rate and the pauses after a 429."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from core.marketplace.throttle import Backoff, Throttle, calls_per_second
+from tests.support.marketplace_stores import MemorySlotStore
+
+
+@pytest.mark.parametrize(
+    ("rate", "expected"),
+    [("4/second", 4.0), ("90/minute", 1.5), ("1800/hour", 0.5), ("0.5/second", 0.5), ("off", None)],
+)
+def test_rates(rate: str, expected: float | None) -> None:
+    assert calls_per_second(rate) == expected
+
+
+@pytest.mark.parametrize(
+    "rate", ["", "0/second", "-1/second", "4", "4/day", "4 / second", "four/second", "OFF", "4/second\n"]
+)
+def test_rates_that_are_none(rate: str) -> None:
+    with pytest.raises(ValueError, match="rate"):
+        calls_per_second(rate)
+
+
+async def test_calls_are_spaced_by_the_rate_and_share_statements() -> None:
+    store = MemorySlotStore()
+    throttle = Throttle(store, "app", 100.0)
+    moments: list[float] = []
+
+    async def call() -> None:
+        await throttle.acquire()
+        moments.append(time.monotonic())
+
+    began = time.monotonic()
+    await asyncio.gather(*(call() for _ in range(50)))
+    assert moments[-1] - began >= 0.48
+    assert max(moments) - began < 2
+    # 50 waiting callers are served by far fewer statements than calls.
+    assert len(store.reservations) <= 5
+    assert sum(store.reservations) >= 50
+
+
+async def test_a_run_is_no_longer_than_a_seconds_worth() -> None:
+    store = MemorySlotStore()
+    throttle = Throttle(store, "app", 4.0)
+    tasks = [asyncio.create_task(throttle.acquire()) for _ in range(20)]
+    async with asyncio.timeout(5):
+        while sum(task.done() for task in tasks) < 2:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED, timeout=0.1)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert max(store.reservations) <= 4
+
+
+async def test_a_lone_caller_takes_one_slot_only() -> None:
+    store = MemorySlotStore()
+    throttle = Throttle(store, "app", 1000.0)
+    for _ in range(3):
+        await throttle.acquire()
+    assert store.reservations == [1, 1, 1]
+
+
+async def test_slots_that_went_by_unused_are_not_made_up_for() -> None:
+    store = MemorySlotStore()
+    throttle = Throttle(store, "app", 20.0)
+    # A run of several slots, of which all but the first two are left to pass.
+    tasks = [asyncio.create_task(throttle.acquire()) for _ in range(10)]
+    async with asyncio.timeout(5):
+        await tasks[0]
+        await tasks[1]
+    for task in tasks[2:]:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    store.next_slot = 0.0
+    throttle._next, throttle._spacing, throttle._left = time.monotonic() - 5, 0.05, 10
+    moments = []
+    for _ in range(4):
+        await throttle.acquire()
+        moments.append(time.monotonic())
+    assert moments[-1] - moments[0] >= 3 * 0.05 - 0.02
+
+
+async def test_a_pause_voids_the_slots_already_handed_out() -> None:
+    store = MemorySlotStore()
+    throttle = Throttle(store, "app", 10.0)
+    done: list[float] = []
+
+    async def call() -> None:
+        await throttle.acquire()
+        done.append(time.monotonic())
+
+    tasks = [asyncio.create_task(call()) for _ in range(6)]
+    async with asyncio.timeout(5):
+        await tasks[0]
+        paused = time.monotonic()
+        before = len(done)
+        await throttle.pause(0.4)
+        await asyncio.gather(*tasks)
+    assert store.pauses == [0.4]
+    assert all(moment - paused >= 0.38 for moment in done[before:])
+
+
+async def test_nobody_waits_for_a_slot_that_is_far_away_and_it_stays_for_later() -> None:
+    store = MemorySlotStore()
+    throttle = Throttle(store, "app", 10.0, patience_seconds=0.5)
+    await store.slow_down("app", 1.0)
+    began = time.monotonic()
+    waits = [await throttle.acquire() for _ in range(20)]
+    assert time.monotonic() - began < 0.4
+    assert all(0.5 < wait <= 1.0 for wait in waits)
+    assert store.reservations == [1]
+    await asyncio.sleep(0.6)
+    assert await throttle.acquire() == 0.0
+    assert time.monotonic() - began >= 0.98
+    assert store.reservations == [1]
+
+
+async def test_a_pause_that_cannot_be_stored_does_not_hide_the_answer() -> None:
+    class Broken(MemorySlotStore):
+        async def slow_down(self, application: str, seconds: float) -> None:
+            raise OSError("database away")
+
+    throttle = Throttle(Broken(), "app", 10.0)
+    await throttle.pause(1.0)
+    assert throttle._left == 0
+
+
+def test_backoff_doubles_by_burst_not_by_answer() -> None:
+    backoff = Backoff()
+    first, news = backoff.seconds(None)
+    assert news
+    assert 0.75 <= first <= 1.25
+    for _ in range(50):
+        seconds, news = backoff.seconds(None)
+        assert not news
+        assert seconds <= 1.25
+    for expected in (2, 4, 8, 16, 32, 60, 60):
+        backoff._until = 0.0
+        seconds, news = backoff.seconds(None)
+        assert news
+        assert 0.75 * expected <= seconds <= 1.25 * expected
+
+
+def test_what_the_marketplace_asks_for_counts() -> None:
+    backoff = Backoff()
+    assert backoff.seconds(17.0) == (17.0, True)
+    assert backoff.seconds(17.0) == (17.0, False)
+    # A longer pause than before is news.
+    assert backoff.seconds(60.0) == (60.0, True)
+
+
+def test_success_after_the_pause_ends_the_row() -> None:
+    backoff = Backoff()
+    for _ in range(4):
+        backoff._until = 0.0
+        backoff.seconds(None)
+    backoff.ok()
+    assert backoff._bursts == 4  # still within the pause
+    backoff._until = 0.0
+    backoff.ok()
+    assert backoff.seconds(None)[0] <= 1.25
