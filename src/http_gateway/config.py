@@ -58,6 +58,9 @@ class GatewayConfig:
     """For calls that change something."""
     stream_deadline: float = 3600.0
     """Greatest age of an event stream; the client reconnects with its last event id."""
+    log_format: str = "text"
+    access_log: bool = True
+    """One line per request; the operator's log level decides."""
     shutdown_grace: float = 8.0
     """How long running requests may go on after the stop was asked for."""
 
@@ -90,6 +93,8 @@ class GatewayConfig:
             read_deadline=settings.default_deadline_seconds,
             write_deadline=2 * settings.default_deadline_seconds,
             stream_deadline=settings.stream_max_age_seconds + 60,
+            log_format=settings.log_format,
+            access_log=settings.log_level in ("DEBUG", "INFO"),
             shutdown_grace=settings.drain_seconds,
         )
 

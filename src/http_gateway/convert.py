@@ -189,27 +189,37 @@ def _item_error(message: common_pb2.ItemError) -> schemas.ItemError:
 
 
 def job_item(message: jobs_pb2.JobItem) -> schemas.JobItem:
-    """One SKU of a job."""
+    """One SKU of a job. The hottest conversion there is: a page has up to 1,000 of them."""
     status = message.status
+    # No price is 0 and no text here is empty, so what is unset reads as null without asking twice.
+    if status == "success":
+        return schemas.JobItem(
+            message.sku,
+            status,
+            message.listing_id or None,
+            message.permalink or None,
+            message.price or None,
+            message.currency or None,
+            message.category_id or None,
+            _ENVIRONMENTS.get(message.environment),
+            status_meli=message.status_meli or UNSET,
+            attempts=message.attempts or UNSET,
+        )
     result = schemas.JobItem(
         message.sku,
         status,
         message.listing_id or None,
         message.permalink or None,
-        message.price if message.HasField("price") else None,
+        message.price or None,
         message.currency or None,
         message.category_id or None,
         _ENVIRONMENTS.get(message.environment),
+        attempts=message.attempts or UNSET,
     )
-    if status == "success":
-        if message.status_meli:
-            result.status_meli = message.status_meli
-    elif status != "pending":
+    if status != "pending":
         result.retryable = message.retryable
         if message.HasField("error"):
             result.error = _item_error(message.error)
-    if message.attempts:
-        result.attempts = message.attempts
     return result
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 import time
-import uuid
 from email.utils import formatdate
 from typing import Any
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from http_gateway.access_log import AccessLog
 from http_gateway.calls import RATE_LIMIT_HEADERS, REQUEST_ID, ClientDisconnected
 from http_gateway.config import GatewayConfig
 from http_gateway.metrics import observe_request
@@ -55,6 +56,7 @@ class Edge:
         self._app = app
         self._config = config
         self._headers = lifecycle_headers(config)
+        self._access_log = AccessLog(config.log_format, enabled=config.access_log)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI entry."""
@@ -96,7 +98,7 @@ class Edge:
                 await _send_problem(unavailable(), scope, send_with_headers, request_id)
             raise
         except Exception:
-            _log.exception("request_failed", request_id=request_id, path=scope["path"])
+            _log.exception("request_failed", request_id=request_id, path=_sent_path(scope))
             if started:
                 raise
             await _send_problem(unavailable(), scope, send_with_headers, request_id)
@@ -104,14 +106,14 @@ class Edge:
             seconds = time.perf_counter() - began
             route = _route(scope)
             observe_request(scope["method"], route, status, seconds)
-            _log.info(
-                "request",
-                request_id=request_id,
+            client = scope.get("client")
+            self._access_log.write(
                 method=scope["method"],
-                path=scope["path"],
+                path=_sent_path(scope),
                 status=status,
-                milliseconds=round(seconds * 1000, 2),
-                client=scope["client"][0] if scope.get("client") else None,
+                seconds=seconds,
+                client=client[0] if client else "",
+                request_id=request_id,
             )
 
     def _check(self, scope: Scope) -> None:
@@ -143,7 +145,7 @@ def _request_id(scope: Scope) -> str:
     values: list[bytes] = [value for name, value in scope["headers"] if name == b"x-request-id"]
     if len(values) == 1 and _REQUEST_ID.fullmatch(values[0]):
         return values[0].decode("ascii")
-    return str(uuid.uuid4())
+    return secrets.token_hex(16)
 
 
 def _route(scope: Scope) -> str:
@@ -152,8 +154,14 @@ def _route(scope: Scope) -> str:
     return str(route.path) if route is not None else "unmatched"
 
 
+def _sent_path(scope: Scope) -> str:
+    """The path as sent, percent-encoded, without the query string."""
+    raw: bytes = scope.get("raw_path") or b"/"
+    return raw.decode("ascii", "replace")
+
+
 async def _send_problem(problem: Problem, scope: Scope, send: Send, request_id: str) -> None:
-    body = problem.body((scope.get("raw_path") or b"/").decode("ascii", "replace"), request_id)
+    body = problem.body(_sent_path(scope), request_id)
     headers = [*problem.headers(), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -8,7 +8,7 @@ that none can add a header after the headers were judged.
 from __future__ import annotations
 
 import asyncio
-import uuid
+import secrets
 from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -127,7 +127,7 @@ def protocol_class(config: GatewayConfig) -> type[HttpToolsProtocol]:
 
         def _write(self, problem: Problem) -> None:
             observe_request("other", "unparsed", problem.status, 0.0)
-            request_id = str(uuid.uuid4())
+            request_id = secrets.token_hex(16)
             body = problem.body("/", request_id)
             headers: list[tuple[bytes, bytes]] = [
                 *self.server_state.default_headers,

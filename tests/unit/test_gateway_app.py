@@ -381,7 +381,7 @@ async def test_a_good_request_id_is_kept(client: Client, core: ScriptedCore, sen
 @pytest.mark.parametrize("sent", ["", "x" * 129, "a b", "é", "a\tb"])
 async def test_another_request_id_is_replaced(client: Client, core: ScriptedCore, sent: str) -> None:
     answer = await client.call("GET", "/ping", headers={"X-Request-Id": sent})
-    assert re.fullmatch(r"[0-9a-f-]{36}", answer.headers["x-request-id"])
+    assert re.fullmatch(r"[0-9a-f]{32}", answer.headers["x-request-id"])
     assert core.calls[-1].metadata["x-request-id"] == answer.headers["x-request-id"]
 
 
