@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from sandbox.messages import Answer, Refusal, Request, not_found, problem
 from sandbox.operations import descriptions, feeds, items, oauth, pictures, search, site, users
 
 Operation = Callable[[Market, Request], Answer]
+
+_log = logging.getLogger("sandbox")
 
 _BEARER = "Bearer "
 _PUBLIC = frozenset({"oauth_token"})
@@ -130,6 +133,10 @@ class Sandbox:
             answer = self._handle(request)
         except Refusal as refusal:
             answer = refusal.answer
+        except Exception:
+            # A fault of the sandbox itself must look like one, and must not take the connection down unseen.
+            _log.exception("sandbox failed on %s", request.operation)
+            answer = problem(500, "The sandbox failed", "internal_server_error", [])
         self.statuses[f"{request.operation or 'unknown'} {answer.status}"] += 1
         return answer
 

@@ -181,6 +181,8 @@ def sale_terms_body() -> bytes:
 _WORD = re.compile(r"[a-z0-9]+", re.ASCII)
 _LETTER = re.compile(r"[^\W\d_]")
 _APOSTROPHE = re.compile("['’`´]s?(?![a-z])")
+# Between the words of a Spanish phrase: "juego de mesa" is the phrase juego_mesa.
+_ARTICLES = frozenset({"de", "del", "la", "el", "los", "las", "para"})
 _SIBILANT = ("ches", "shes", "xes", "sses")
 
 
@@ -198,7 +200,7 @@ def words_of(title: str) -> list[str]:
     """The words of a title: lower case, without accents, in the singular, possessives cut."""
     decomposed = unicodedata.normalize("NFKD", title)
     plain = "".join(character for character in decomposed if not unicodedata.combining(character)).lower()
-    return [_singular(word) for word in _WORD.findall(_APOSTROPHE.sub("", plain))]
+    return [_singular(word) for word in _WORD.findall(_APOSTROPHE.sub("", plain)) if word not in _ARTICLES]
 
 
 def _keyword_table() -> dict[str, list[tuple[tuple[str, ...], str, int]]]:

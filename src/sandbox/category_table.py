@@ -329,7 +329,7 @@ ROOTS: tuple[tuple[str, str, tuple[Leaf, ...]], ...] = (
                 "MCO124605",
                 "Perfumes",
                 "PERFUMES",
-                "perfume! cologne! fragrance! eau_de! parfum! toilette! body_mist! perfumes deodorant! "
+                "perfume! cologne! fragrance! eau! parfum! toilette! body_mist! perfumes deodorant! "
                 "desodorante body_spray!",
             ),
             Leaf(

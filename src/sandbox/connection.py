@@ -10,6 +10,7 @@ import asyncio
 import socket
 import struct
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -83,7 +84,10 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._refuse(400, "Upgrades are not supported")
+            # Answered as if nothing had been asked for; what follows on this connection is no HTTP.
+            self._keep_alive = False
+            if not self.busy and self._transport is not None:
+                self._transport.close()
         except httptools.HttpParserError:
             if self._transport is not None and not self._transport.is_closing():
                 self._refuse(400, "Malformed HTTP request")
@@ -184,16 +188,16 @@ class Connection(asyncio.Protocol):
         latency = self._sandbox.settings.latency_seconds
         if latency and not operation.startswith("sandbox_"):
             seconds += latency
-        if seconds > 0:
-            self._timer = self._loop.call_later(seconds, self._delayed, answer, operation)
+        if answer.later is not None:
+            # Not cancelled with the connection: a slow platform finishes what an impatient client gave up.
+            self._loop.call_later(seconds, self._handle_late, answer.later)
+        elif seconds > 0:
+            self._timer = self._loop.call_later(seconds, self._deliver, answer)
         else:
             self._deliver(answer)
 
-    def _delayed(self, answer: Answer, operation: str) -> None:
-        if answer.later is None:
-            self._deliver(answer)
-            return
-        later = answer.later()
+    def _handle_late(self, handle: Callable[[], Answer]) -> None:
+        later = handle()
         self._sandbox.market.effects.when_durable(lambda written: self._deliver(later) if written else self.reset())
 
     def _deliver(self, answer: Answer) -> None:

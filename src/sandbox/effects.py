@@ -112,7 +112,7 @@ class EffectLog:
         """Adds one effect that happened at `now` (seconds since the epoch). data: JSON for the rebuild."""
         entry = Effect(
             sequence=len(self._effects) + 1,
-            time=datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            time=datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds")[:-6] + "Z",
             effect=effect,
             user_id=user_id,
             listing_id=listing_id,

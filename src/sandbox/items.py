@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 OPEN_LIFE = "open"
 
 _encode = msgspec.json.Encoder().encode
-_ITEM_LIFE = timedelta(days=7300)
+_ITEM_LIFE_SECONDS = 7300 * 86_400.0
 
 
 class Change(msgspec.Struct):
@@ -171,7 +172,13 @@ class Item:
 
 def timestamp(now: float) -> str:
     """A moment as the marketplace writes it: UTC, milliseconds, Z."""
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{int(now * 1000) % 1000:03d}Z"
+    milliseconds = int(now * 1000)
+    return f"{_second(milliseconds // 1000)}.{milliseconds % 1000:03d}Z"
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def picture_urls(picture_id: str, size: str) -> dict[str, str]:
@@ -216,7 +223,7 @@ def new_record(
 ) -> dict[str, Any]:
     """The record of a new item (all fields of reference 3.4). price: whole COP."""
     moment = timestamp(now)
-    end = timestamp((datetime.fromtimestamp(now, UTC) + _ITEM_LIFE).timestamp())
+    end = timestamp(now + _ITEM_LIFE_SECONDS)
     item_id = f"MCO{number}"
     record: dict[str, Any] = {"id": item_id, "site_id": "MCO", "title": title}
     tags = ["good_quality_picture", "immediate_payment"]

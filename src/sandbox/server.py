@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -118,6 +119,9 @@ def run(config: SandboxConfig) -> int:
         sys.stdout.write(f"sandbox marketplace ready on {url}\n")
         sys.stdout.flush()
 
+    # Items live as long as the process: letting the collector walk all of them again and again would take
+    # a third of the time of a large job.
+    gc.set_threshold(100_000, 50, 100)
     try:
         uvloop.run(serve(config, ready=ready))
     except (OSError, ValueError) as problem:

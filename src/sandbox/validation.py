@@ -6,7 +6,6 @@ the wrong form ends the check at once; otherwise every cause is collected.
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,12 +37,13 @@ LISTING_TYPES = {
 }
 MAX_STOCK = 99_999
 MAX_VALUE_LENGTH = 255
+MAX_MANUFACTURING_DAYS = 60
 NOT_APPLICABLE = "-1"
 
 _ACCREDITED_BRANDS = frozenset({"adidas", "reebok", "nike"})
 _VAGUE_TITLES = frozenset({"producto", "articulo", "item", "otro", "otros", "product", "article", "other"})
-_LETTERS = re.compile(r"[^\W\d_]")
-_NUMBER_UNIT = re.compile(r"\s*([0-9]+(?:[.,][0-9]+)?)\s*(\S+)\s*", re.ASCII)
+_THREE_LETTERS = re.compile(r"(?:[^\W\d_][\W\d_]*){3}")
+_NUMBER_UNIT = re.compile(r"\s*([0-9]+(?:[.,][0-9]+)?)\s*([^\s0-9.,]\S*)\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*[0-9]+(?:[.,][0-9]+)?\s*", re.ASCII)
 _GTIN = re.compile(r"[0-9]{8}|[0-9]{12,14}", re.ASCII)
 
@@ -89,6 +89,7 @@ _NULLABLE = frozenset(
         "location",
     }
 )
+_ELEMENTS: dict[str, tuple[type, ...]] = {"pictures": (dict, str), "channels": (str,), "tags": (str,)}
 
 
 @dataclass(slots=True)
@@ -105,6 +106,7 @@ class Draft:
     sku: str | None = None
     pictures: list[dict[str, str]] = field(default_factory=list)
     shipping: dict[str, Any] = field(default_factory=dict)
+    sale_terms: list[dict[str, Any]] = field(default_factory=list)
 
 
 def validation_error(causes: list[Cause]) -> Answer:
@@ -139,8 +141,8 @@ def _fits(name: str, value: object, expected: tuple[type, ...]) -> bool:
         return name in _NULLABLE
     if isinstance(value, bool) and bool not in expected:
         return False
-    if isinstance(value, list) and name == "pictures":
-        return all(isinstance(element, (dict, str)) for element in value)
+    if isinstance(value, list) and name in _ELEMENTS:
+        return all(isinstance(element, _ELEMENTS[name]) for element in value)
     return isinstance(value, expected)
 
 
@@ -157,7 +159,7 @@ def check_item(body: dict[str, Any], user: User, *, free_shipping_from: int, kno
     _check_name(draft, category, user)
     _check_listing(body, draft, category)
     draft.pictures = check_pictures(body.get("pictures") or [], category, known_pictures, draft.errors)
-    if not draft.pictures and body.get("listing_type_id", "free") != "free":
+    if not body.get("pictures") and body.get("listing_type_id", "free") != "free":
         draft.errors.append(
             error(
                 173,
@@ -169,7 +171,7 @@ def check_item(body: dict[str, Any], user: User, *, free_shipping_from: int, kno
         )
     draft.attributes = check_attributes(body.get("attributes") or [], category, draft.errors, draft.warnings)
     _check_completeness(draft, category)
-    check_sale_terms(body.get("sale_terms") or [], draft.errors)
+    draft.sale_terms = check_sale_terms(body.get("sale_terms") or [], draft.errors)
     if "price" in body:
         draft.price = check_price(body["price"], category, draft.errors)
     draft.shipping = _shipping(body, draft, free_shipping_from)
@@ -251,7 +253,7 @@ def check_name(name: str, category: Category, errors: list[Cause], *, family: bo
             )
         else:
             errors.append(error(134, "item.title.length.invalid", f"title must have at most {limit} characters", place))
-    if len(_LETTERS.findall(name)) < 3 or name.lower() in _VAGUE_TITLES:
+    if _THREE_LETTERS.search(name) is None or name.lower() in _VAGUE_TITLES:
         errors.append(error(3705, "item.title.minimum_length", "The title is not descriptive enough", place))
 
 
@@ -291,7 +293,8 @@ def check_quantity(quantity: int, limit: int, errors: list[Cause]) -> None:
 
 def check_price(price: float, category: Category, errors: list[Cause]) -> int:
     """The price in whole COP; appends causes 109 and 129. Decimals are refused as 109 (our reading)."""
-    if not math.isfinite(price) or price >= MAX_PRICE:
+    # Compared before anything else: an integer may be too long to be a float.
+    if not -MAX_PRICE < price < MAX_PRICE:
         errors.append(error(129, "item.price.invalid", f"price must be below {MAX_PRICE}", "item.price"))
         return 0
     if price != int(price):
@@ -569,25 +572,39 @@ def _check_completeness(draft: Draft, category: Category) -> None:
         )
 
 
-def check_sale_terms(terms: list[Any], errors: list[Cause]) -> None:
-    """Warranty and manufacturing time, by the closed lists and units of the sale terms."""
+def check_sale_terms(terms: list[Any], errors: list[Cause]) -> list[dict[str, Any]]:
+    """Warranty and manufacturing time, by the closed lists and units of the sale terms; as they are shown."""
+    shown: list[dict[str, Any]] = []
     for index, term in enumerate(terms):
         place = f"item.sale_terms[{index}]"
         known = SALE_TERMS.get(str(term.get("id"))) if isinstance(term, dict) else None
         if known is None:
             errors.append(error(0, "item.sale_terms.invalid", "The sale term is unknown", place))
             continue
+        value_id, value_name = str(term.get("value_id")), str(term.get("value_name") or "")
         if known.closed:
-            if term.get("value_id") not in known.values:
+            if value_id not in known.values:
                 errors.append(_not_in_list(known, place))
+                continue
+            value_name = known.values[value_id]
+        elif not _fits_term(known, value_name, place, errors):
             continue
-        match = _NUMBER_UNIT.fullmatch(str(term.get("value_name") or ""))
-        if match is None or match.group(2) not in known.units:
-            errors.append(
-                error(344, "item.attributes.normalizable.invalid", f"The value of [{known.id}] needs a unit", place)
-            )
-        elif known.id == "MANUFACTURING_TIME" and float(match.group(1).replace(",", ".")) > 60:
-            errors.append(error(0, "item.sale_terms.invalid", "[MANUFACTURING_TIME] is at most 60 días", place))
+        found = {"id": known.id, "name": known.name, "value_id": value_id if known.closed else None}
+        shown.append({**found, "value_name": value_name})
+    return shown
+
+
+def _fits_term(known: Attribute, text: str, place: str, errors: list[Cause]) -> bool:
+    match = _NUMBER_UNIT.fullmatch(text)
+    if match is None or match.group(2) not in known.units:
+        message = f"The value of [{known.id}] needs a unit"
+        errors.append(error(344, "item.attributes.normalizable.invalid", message, place))
+        return False
+    if known.id == "MANUFACTURING_TIME" and float(match.group(1).replace(",", ".")) > MAX_MANUFACTURING_DAYS:
+        message = f"[MANUFACTURING_TIME] is at most {MAX_MANUFACTURING_DAYS} días"
+        errors.append(error(0, "item.sale_terms.invalid", message, place))
+        return False
+    return True
 
 
 def _shipping(body: dict[str, Any], draft: Draft, free_shipping_from: int) -> dict[str, Any]:

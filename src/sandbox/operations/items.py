@@ -203,7 +203,7 @@ def _make(
         user_id=user.id,
         user_product=user.user_product_model,
         title=_title(draft.name, draft.attributes) if user.user_product_model else draft.name,
-        body={**body, "category_id": draft.category.id},
+        body={**body, "category_id": draft.category.id, "sale_terms": draft.sale_terms},
         price=draft.price,
         quantity=draft.quantity,
         attributes=draft.attributes,
@@ -392,6 +392,7 @@ class _Update:
         self.warnings: list[Cause] = []
         self.attributes: list[dict[str, Any]] = []
         self.pictures: list[dict[str, str]] = []
+        self.sale_terms: list[dict[str, Any]] = []
         self.price: int | None = None
 
     def check(self, *, price_ignored: bool) -> None:
@@ -425,7 +426,7 @@ class _Update:
         if "attributes" in body:
             self.attributes = check_attributes(body["attributes"], self.category, self.errors, self.warnings)
         if "sale_terms" in body:
-            check_sale_terms(body["sale_terms"], self.errors)
+            self.sale_terms = check_sale_terms(body["sale_terms"], self.errors)
 
     def _check_price(self, price_ignored: bool) -> None:
         if self.item.price_automation:
@@ -458,7 +459,7 @@ class _Update:
             record["attributes"] = list(merged.values())
         if "sale_terms" in body:
             terms = {term["id"]: term for term in record["sale_terms"]}
-            terms.update({term["id"]: term for term in body["sale_terms"]})
+            terms.update({term["id"]: term for term in self.sale_terms})
             record["sale_terms"] = list(terms.values())
         if "shipping" in body:
             for name in ("local_pick_up", "free_shipping"):
