@@ -24,6 +24,7 @@ class Row:
     version: int = 1
     status: str = "connected"
     guarded_until: float = 0.0
+    marketplace_user_id: int | None = None
 
 
 @dataclass
@@ -41,6 +42,7 @@ class MemoryTokenStore:
         access_token: str,
         refresh_token: str | None = None,
         seconds_left: float | None = None,
+        marketplace_user_id: int | None = None,
     ) -> None:
         """Connect (again): the version moves on."""
         old = self.rows.get((seller_id, environment))
@@ -49,6 +51,7 @@ class MemoryTokenStore:
             refresh_token,
             None if seconds_left is None else time.monotonic() + seconds_left,
             version=old.version + 1 if old else 1,
+            marketplace_user_id=marketplace_user_id,
         )
 
     async def read(self, seller_id: int, environment: Environment) -> StoredTokens | None:
@@ -62,6 +65,7 @@ class MemoryTokenStore:
             seconds_left=None if row.expires_at is None else row.expires_at - time.monotonic(),
             version=row.version,
             status=row.status,
+            marketplace_user_id=row.marketplace_user_id,
         )
 
     async def begin_refresh(self, seller_id: int, environment: Environment, version: int, seconds: float) -> bool:
@@ -87,7 +91,11 @@ class MemoryTokenStore:
         if row is None or row.version != version:
             return False
         self.rows[seller_id, environment] = Row(
-            access_token, refresh_token, time.monotonic() + expires_in, version=version + 1
+            access_token,
+            refresh_token,
+            time.monotonic() + expires_in,
+            version=version + 1,
+            marketplace_user_id=row.marketplace_user_id,
         )
         return True
 

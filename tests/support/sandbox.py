@@ -1,140 +1,111 @@
-"""A sandbox marketplace without a socket, with a clock that the test moves."""
+"""A sandbox marketplace in a process of its own, and its operator's side (docs/sandbox.md)."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from dataclasses import dataclass
+import os
+import selectors
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from sandbox.app import Sandbox, create_app
-from sandbox.config import SandboxConfig
-from sandbox.messages import Answer, Request
-
-USER = 4242
-LUGGAGE = "MCO158426"
+SOURCES = Path(__file__).parents[2] / "src"
+READY_SECONDS = 20.0
+STOP_SECONDS = 10.0
 
 
-class Clock:
-    """A wall clock that only moves when told."""
+class RunningSandbox:
+    """One sandbox. Calls to its operator's side block: they are short, and the sandbox is another process."""
 
-    def __init__(self, now: float = 1_800_000_000.0) -> None:
-        self.now = now
+    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+        self.process = process
+        self.url = url
 
-    def __call__(self) -> float:
-        return self.now
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        """One request to the operator's side; raises on anything but success."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data=data, method=method)  # noqa: S310
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=10) as answer:
+            return json.loads(answer.read() or b"null")
 
-    def pass_seconds(self, seconds: float) -> None:
-        self.now += seconds
+    def add_fault(self, fault: str, **rule: object) -> int:
+        """Add a rule of this kind; returns its id."""
+        added = self.call("POST", "/sandbox/faults", {"fault": fault, **rule})
+        assert isinstance(added["id"], int)
+        return added["id"]
 
+    def clear_faults(self) -> None:
+        """Remove every rule."""
+        self.call("DELETE", "/sandbox/faults")
 
-@dataclass
-class Reply:
-    """An answer with its decoded body."""
+    def fired(self) -> dict[str, int]:
+        """How often each kind of fault struck since the start."""
+        counts = self.call("GET", "/sandbox/faults")["fired_by_kind"]
+        assert isinstance(counts, dict)
+        return counts
 
-    answer: Answer
+    def requests(self, operation: str) -> int:
+        """Requests of this operation since the start."""
+        return int(self.call("GET", "/sandbox/counters")["requests"].get(operation, 0))
 
-    @property
-    def status(self) -> int:
-        return self.answer.status
+    def items(self, **query: object) -> list[dict[str, Any]]:
+        """Items as they stand (user, sku, status, limit)."""
+        words = "&".join(f"{name}={value}" for name, value in query.items())
+        found = self.call("GET", f"/sandbox/items?{words}")["items"]
+        assert isinstance(found, list)
+        return found
 
-    @property
-    def body(self) -> Any:
-        return json.loads(self.answer.body) if self.answer.body else None
+    def change_user(self, user_id: int, **changes: object) -> None:
+        """Change a marketplace user (model, site_id, list_allow, ...)."""
+        self.call("POST", f"/sandbox/users/{user_id}", changes)
 
-    @property
-    def headers(self) -> dict[str, str]:
-        return dict(self.answer.headers)
+    def change_item(self, listing_id: str, **changes: object) -> None:
+        """Change an item as the platform would."""
+        self.call("POST", f"/sandbox/items/{listing_id}", changes)
 
-    def cause_ids(self, kind: str = "error") -> list[int]:
-        return sorted(cause["cause_id"] for cause in self.body["cause"] if cause["type"] == kind)
-
-
-class Shop:
-    """One sandbox and one way to call it; `user_id` is whose token is sent unless said otherwise."""
-
-    def __init__(self, **config: Any) -> None:
-        self.clock = Clock()
-        self.sandbox: Sandbox = create_app(SandboxConfig(clock=self.clock, **config))
-        self.user_id = USER
-
-    def call(
-        self,
-        method: str,
-        target: str,
-        body: Any = None,
-        *,
-        token: str | None = "",
-        content_type: str = "application/json",
-        new_format: bool = False,
-    ) -> Reply:
-        path, _, query = target.partition("?")
-        raw = body if isinstance(body, bytes) else (b"" if body is None else json.dumps(body).encode())
-        if token == "":
-            token = f"APP_USR-test-{self.user_id}"
-        return Reply(
-            self.sandbox.handle(
-                Request(
-                    method=method,
-                    path=path,
-                    query=query,
-                    body=raw,
-                    authorization="" if token is None else f"Bearer {token}",
-                    content_type=content_type,
-                    new_format=new_format,
-                )
-            )
-        )
-
-    def create(self, sku: str = "B07N4M94X4", **changes: Any) -> Reply:
-        return self.call("POST", "/items", item_body(sku, **changes))
-
-    def publish(self, sku: str = "B07N4M94X4", **changes: Any) -> str:
-        """Creates an item that must succeed, lets its pictures arrive and the index catch up; its id."""
-        reply = self.create(sku, **changes)
-        assert reply.status == 201, reply.body
-        self.clock.pass_seconds(2.0)
-        item_id: str = reply.body["id"]
-        return item_id
-
-    def item(self, item_id: str) -> Any:
-        return self.call("GET", f"/items/{item_id}").body
-
-    def fault(self, **rule: Any) -> Reply:
-        reply = self.call("POST", "/sandbox/faults", rule)
-        assert reply.status == 201, reply.body
-        return reply
-
-    def refresh(self, token: str, /, **changes: str) -> Reply:
-        form = {
-            "grant_type": "refresh_token",
-            "client_id": "1",
-            "client_secret": "s",
-            "refresh_token": token,
-            **changes,
-        }
-        raw = "&".join(f"{name}={value}" for name, value in form.items()).encode()
-        return self.call("POST", "/oauth/token", raw, token=None, content_type="application/x-www-form-urlencoded")
-
-    def search(self, query: str) -> Any:
-        reply = self.call("GET", f"/users/{self.user_id}/items/search?{query}")
-        assert reply.status == 200, reply.body
-        return reply.body
+    def stop(self) -> None:
+        """End the process; kill it when it does not end in time."""
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(STOP_SECONDS)
 
 
-def item_body(sku: str = "B07N4M94X4", *, drop: tuple[str, ...] = (), **changes: Any) -> dict[str, Any]:
-    """A body of POST /items that the sandbox takes; `drop` leaves fields out, keywords replace them."""
-    body: dict[str, Any] = {
-        "family_name": "Maleta rígida expandible",
-        "category_id": LUGGAGE,
-        "price": 189_900,
-        "currency_id": "COP",
-        "available_quantity": 5,
-        "buying_mode": "buy_it_now",
-        "condition": "new",
-        "listing_type_id": "gold_special",
-        "pictures": [{"source": "https://images.example/a.jpg"}],
-        "attributes": [{"id": "SELLER_SKU", "value_name": sku}],
-        "seller_custom_field": sku,
-    }
-    body.update(changes)
-    return {name: value for name, value in body.items() if name not in drop}
+@contextlib.contextmanager
+def run_sandbox(*arguments: str) -> Iterator[RunningSandbox]:
+    """A sandbox on a free port, with these arguments of ``python -m sandbox``."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sandbox", "--addr", "127.0.0.1:0", *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+    )
+    try:
+        running = RunningSandbox(process, _ready_url(process))
+        yield running
+    finally:
+        RunningSandbox(process, "").stop()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def _ready_url(process: subprocess.Popen[str]) -> str:
+    """The address on the ready line."""
+    assert process.stdout is not None
+    until = time.monotonic() + READY_SECONDS
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while time.monotonic() < until and process.poll() is None:
+            if selector.select(0.2):
+                line = process.stdout.readline()
+                if " ready on " in line:
+                    return line.rsplit(" ", 1)[1].strip()
+    raise AssertionError("the sandbox did not become ready")

@@ -597,6 +597,18 @@ async def test_tokens_of_another_user_are_not_used() -> None:
     assert code_of(result) == "account_reauthorization_required"
 
 
+async def test_an_account_connected_to_another_user_meanwhile_is_not_published_to() -> None:
+    async with stage({("POST", "/items"): answering(201, item())}) as on:
+        assert (await on.marketplace.create_listing(ACCOUNT, DRAFT, yes)).outcome is Outcome.DONE
+        on.tokens.connect(1, Environment.LIVE, "APP_USR-other-5", REFRESH, marketplace_user_id=5)
+        fresh = dataclasses.replace(ACCOUNT, marketplace_user_id=5)
+        assert (await on.marketplace.create_listing(fresh, DRAFT, yes)).outcome is Outcome.DONE
+        stale = await on.marketplace.create_listing(ACCOUNT, DRAFT, yes)
+        sent = [request.headers["authorization"] for request in on.sent("POST", "/items")]
+    assert (stale.outcome, code_of(stale)) == (Outcome.NOT_SENT, "internal_error")
+    assert sent == [f"Bearer {TOKEN}", "Bearer APP_USR-other-5"]
+
+
 async def test_without_a_refresh_token_a_401_asks_for_authorization() -> None:
     async with stage({("POST", "/items"): answering(401)}) as on:
         on.tokens.connect(1, Environment.LIVE, TOKEN, None)

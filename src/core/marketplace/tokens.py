@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 import structlog
 
-from core.domain.failures import Failure
+from core.domain.failures import Cause, Failure
 from core.domain.states import Environment
 from core.marketplace.answers import TokenPair, read_error, read_tokens
 from core.marketplace.client import Answer, HttpClient
@@ -44,6 +44,7 @@ class Grant:
     headers: Mapping[str, str]
     version: int
     fresh_until: float
+    marketplace_user_id: int
 
 
 class Tokens:
@@ -81,7 +82,13 @@ class Tokens:
     def cached(self, account: Account) -> Grant | None:
         """The account's grant while it is fresh: no waiting, no statement."""
         grant = self._grants.get((account.seller_id, account.environment))
-        return grant if grant is not None and time.monotonic() < grant.fresh_until else None
+        if (
+            grant is None
+            or time.monotonic() >= grant.fresh_until
+            or grant.marketplace_user_id != account.marketplace_user_id
+        ):
+            return None
+        return grant
 
     async def get(self, account: Account) -> Grant | Result:
         """A usable grant, or how the attempt to get one ended (nothing was sent with it)."""
@@ -164,6 +171,9 @@ class Tokens:
         if stored is None or stored.status != "connected":
             lost = stored is not None and stored.status == "reauthorization_required"
             return stopped("account_reauthorization_required" if lost else "account_not_connected")
+        if stored.marketplace_user_id not in (None, account.marketplace_user_id):
+            # Connected to another user since the caller read the account: it has to read it again.
+            return not_sent("internal_error", Cause("other_user", "The account was connected anew."))
         if stored.version == refused:
             return None
         left = stored.seconds_left
@@ -180,6 +190,7 @@ class Tokens:
             {"Authorization": "Bearer " + access_token, "Content-Type": "application/json"},
             version,
             time.monotonic() + min(seconds, RECHECK_SECONDS),
+            account.marketplace_user_id,
         )
         self._grants[(account.seller_id, account.environment)] = grant
         return grant

@@ -89,7 +89,7 @@ class Listing:
 
     listing_id: str
     sku: str
-    """SELLER_SKU; empty when the listing carries none."""
+    """SELLER_SKU; where the answer has no such attribute, the legacy custom field; empty without either."""
     status: str
     """active, paused, closed, under_review, inactive, not_yet_active, payment_required (others as told)."""
     sub_status: Sequence[str] = ()
@@ -281,6 +281,9 @@ class StoredTokens:
     version: int
     status: str
     """connected, disconnected or reauthorization_required."""
+    marketplace_user_id: int | None = None
+    """Whose tokens these are: an account may have been connected to another user since a caller read it.
+    None: not told."""
 
 
 class SlotStore(Protocol):
