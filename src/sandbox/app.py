@@ -67,6 +67,10 @@ class Sandbox:
                 node = node.literal.setdefault(segment, Node())
         node.methods[method] = (name, operation)
 
+    def routes(self) -> Node:
+        """The routing tree."""
+        return self._root
+
     def _find(self, path: str) -> tuple[Node | None, tuple[str, ...]]:
         node = self._root
         params: tuple[str, ...] = ()

@@ -202,6 +202,13 @@ def attributes_of(
 
 WARRANTY_TYPES = {"2230280": "Garantía del vendedor", "2230279": "Garantía de fábrica", "6150835": "Sin garantía"}
 
+# How sellers write the units of a sale term, besides the ones the platform lists.
+TERM_UNITS = {
+    **dict.fromkeys(("día", "dia", "días", "dias"), "días"),
+    **dict.fromkeys(("mes", "meses"), "meses"),
+    **dict.fromkeys(("año", "ano", "años", "anos"), "años"),
+}
+
 SALE_TERMS = {
     term.id: term
     for term in (

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sandbox.accounts import User
-from sandbox.attributes import SALE_TERMS, Attribute
+from sandbox.attributes import SALE_TERMS, TERM_UNITS, Attribute
 from sandbox.categories import CATEGORIES, MAX_PRICE, OTHER, Category
 from sandbox.category_table import MIGRATED_CATEGORY
 from sandbox.causes import (
@@ -596,7 +596,7 @@ def check_sale_terms(terms: list[Any], errors: list[Cause]) -> list[dict[str, An
 
 def _fits_term(known: Attribute, text: str, place: str, errors: list[Cause]) -> bool:
     match = _NUMBER_UNIT.fullmatch(text)
-    if match is None or match.group(2) not in known.units:
+    if match is None or TERM_UNITS.get(match.group(2).lower()) not in known.units:
         message = f"The value of [{known.id}] needs a unit"
         errors.append(error(344, "item.attributes.normalizable.invalid", message, place))
         return False

@@ -19,7 +19,7 @@ import pytest
 
 from sandbox.config import SandboxConfig
 from sandbox.server import SandboxServer, config_of
-from tests.support.sandbox import item_body
+from tests.support.sandbox_shop import item_body
 
 USER = 4242
 HEADERS = {"authorization": f"Bearer APP_USR-test-{USER}"}

@@ -9,7 +9,7 @@ import pytest
 
 from sandbox.categories import CATEGORIES, predict
 from sandbox.category_table import ROOTS
-from tests.support.sandbox import USER, Shop
+from tests.support.sandbox_shop import USER, Shop
 
 # Access tokens
 

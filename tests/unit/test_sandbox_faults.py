@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sandbox.faults import KINDS
-from tests.support.sandbox import USER, Shop
+from tests.support.sandbox_shop import USER, Shop
 
 
 def created(shop: Shop) -> int:
@@ -328,3 +329,25 @@ def test_several_rules_at_once_and_the_list_of_kinds() -> None:
     kinds = shop.call("GET", "/sandbox/fault-kinds").body
     assert len(kinds) == len(KINDS) >= 40
     assert all(kind["description"] for kind in kinds)
+
+
+def test_the_documentation_names_every_kind_and_every_operators_call() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "sandbox.md").read_text(encoding="utf-8")
+    assert [name for name in KINDS if f"`{name}`" not in text] == []
+    calls = [f"{method} {path}" for path, method in operators_calls()]
+    assert len(calls) >= 15
+    assert [call for call in calls if call not in text] == []
+
+
+def operators_calls() -> list[tuple[str, str]]:
+    """Path (``{}`` written as ``{id}``) and method of every call under /sandbox."""
+    shop = Shop()
+    found: list[tuple[str, str]] = []
+    waiting = [("/sandbox", shop.sandbox.routes().literal["sandbox"])]
+    while waiting:
+        path, node = waiting.pop()
+        found += [(path, method) for method in node.methods]
+        waiting += [(f"{path}/{segment}", following) for segment, following in node.literal.items()]
+        if node.any is not None:
+            waiting.append((f"{path}/{{id}}", node.any))
+    return found

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.sandbox import LUGGAGE, USER, Shop, item_body
+from tests.support.sandbox_shop import LUGGAGE, USER, Shop, item_body
 
 
 def attributes(*more: dict[str, Any], sku: str = "B07N4M94X4") -> list[dict[str, Any]]:
