@@ -141,7 +141,8 @@ class Sandbox:
             # A fault of the sandbox itself must look like one, and must not take the connection down unseen.
             _log.exception("sandbox failed on %s", request.operation)
             answer = problem(500, "The sandbox failed", "internal_server_error", [])
-        self.statuses[f"{request.operation or 'unknown'} {answer.status}"] += 1
+        outcome = answer.delivery if answer.delivery in {"reset", "silence"} else str(answer.status)
+        self.statuses[f"{request.operation or 'unknown'} {outcome}"] += 1
         return answer
 
     def _handle(self, request: Request) -> Answer:

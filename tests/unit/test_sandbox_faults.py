@@ -269,6 +269,8 @@ def test_counting_by_sku_strikes_each_first_attempt() -> None:
     shop.fault(fault="reset_after", nth=1, per="sku")
     deliveries = [shop.create(sku).answer.delivery for sku in ("B000000001", "B000000002", "B000000001")]
     assert deliveries == ["reset", "reset", "normal"]
+    statuses = shop.call("GET", "/sandbox/counters").body["statuses"]
+    assert (statuses["item_create reset"], statuses["item_create 201"]) == (2, 1)
 
 
 def test_a_probability_repeats_from_its_seed_whatever_the_order() -> None:
