@@ -34,11 +34,16 @@ RATE_LIMIT_HEADERS = "rate_limit_headers"
 REQUEST_ID = "request_id"
 """Where the request's id stands in its state."""
 
+MAX_METADATA_BYTES = 64 * 1024
+"""What the gateway takes of one answer's metadata: a hundred offending places travel there."""
+
 _SERVICE = "/listing_publication.v1."
 _WATCH_AFTER_SECONDS = 0.1
 # A value that is no key, sent on for header values that could not travel as metadata or are absurdly
 # long: core refuses it as it refuses every other bad key, its rate limit included.
 _NO_KEY = "unreadable"
+# Tells core that all offending places fit, see the channel's options.
+_MOST_METADATA = ("x-max-metadata-bytes", str(MAX_METADATA_BYTES))
 _SENDABLE_KEY = re.compile(rb"[\x21-\x7e]{1,256}")
 _END: Any = getattr(grpc.aio, "EOF")  # noqa: B009 - the type stubs do not know it
 _ADDRESS = re.compile(r"[0-9a-fA-F:.]{2,45}", re.ASCII)
@@ -228,7 +233,7 @@ def _metadata(request: Request) -> list[tuple[str, str]]:
         Problem: X-API-Key or Idempotency-Key was sent more than once, so that a proxy and we could
             understand different things (failure rules, 52).
     """
-    metadata = [("x-request-id", request.scope["state"][REQUEST_ID])]
+    metadata = [("x-request-id", request.scope["state"][REQUEST_ID]), _MOST_METADATA]
     headers = request.scope["headers"]
     keys = header_values(headers, b"x-api-key")
     if len(keys) > 1:

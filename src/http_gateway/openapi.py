@@ -336,6 +336,19 @@ def _schemas() -> Json:
                 "pagination": _schema("Pagination"),
             },
         ),
+        "Event": _object(
+            "One server-sent event of a job.",
+            {
+                "event": _string("What it tells.", enum=["job", "item", "progress", "problem"]),
+                "id": _string("The sequence, on `item` events only."),
+                "data": _string(
+                    "JSON: for `job` as in the job list, for `item` as in a job's items with `ordinal` and"
+                    " `sequence`, for `progress` counters and rate, for `problem` a problem."
+                ),
+                "retry": _integer("Milliseconds to wait before connecting again."),
+            },
+            ("event", "id", "data", "retry"),
+        ),
         "Account": _object(
             "Credits and publishing configuration.",
             {
@@ -490,7 +503,7 @@ def _page(default: int) -> list[Json]:
         ),
         _query(
             "offset",
-            {"type": "integer", "minimum": 0, "maximum": 2**63 - 1, "default": 0},
+            {"type": "integer", "minimum": 0, "maximum": 2**53, "default": 0},
             "Entries to pass over.",
         ),
     ]
@@ -615,7 +628,7 @@ def _paths() -> Json:
             " while nothing happens. Ends after the terminal state."
         ),
         "headers": _named_headers(*_COMMON_HEADERS, *_KEY_HEADERS),
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "content": {"text/event-stream": {"schema": _schema("Event")}},
     }
     no_more_events: Json = {
         "description": "The job is terminal and the client has seen everything.",

@@ -15,6 +15,7 @@ import structlog
 import uvicorn
 
 from http_gateway.app import create_app
+from http_gateway.calls import MAX_METADATA_BYTES
 from http_gateway.config import GatewayConfig
 from http_gateway.protocol import protocol_class
 
@@ -29,6 +30,9 @@ _CHANNEL_OPTIONS: Final[list[tuple[str, int | str]]] = [
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 0),
+    # A hundred offending places travel in the trailing metadata; the defaults hold a third of them.
+    ("grpc.max_metadata_size", MAX_METADATA_BYTES),
+    ("grpc.absolute_max_metadata_size", 2 * MAX_METADATA_BYTES),
     # A write is sent once; nothing below us may send it again.
     ("grpc.enable_retries", 0),
 ]

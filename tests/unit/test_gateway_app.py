@@ -33,7 +33,13 @@ PROMOTED = promotion_pb2.PromoteTestProductsResponse(
     job_id=JOB_ID, status="queued", promoted=1, total_candidates=1, skus=["B000000001"]
 )
 JOB = jobs_pb2.Job(
-    job_id=JOB_ID, status="processing", kind="publication", total_items=2, pending=2, created_at=Timestamp(seconds=1)
+    job_id=JOB_ID,
+    status="processing",
+    environment=common_pb2.ENVIRONMENT_LIVE,
+    kind="publication",
+    total_items=2,
+    pending=2,
+    created_at=Timestamp(seconds=1),
 )
 ENDPOINTS = [
     ("POST", "/products", "PublishingService/CreateJob", 202),
@@ -288,6 +294,16 @@ async def test_violations_of_core_are_listed_under_rest_names(client: Client, co
     )
     problem = check_problem(await client.call("GET", "/products/jobs?from=x"), 422, "E_PRODUCT_INVALID_BODY")
     assert problem["errors"] == [{"code": "E_PRODUCT_INVALID_BODY", "detail": "y", "parameter": "from"}]
+
+
+async def test_a_hundred_places_cross_the_boundary(client: Client, core: ScriptedCore) -> None:
+    places = [
+        Violation("E_CATEGORY_AND_AUTO_CONFLICT", "rule " * 20, pointer=f"/items/{9_000 + number}/auto_categorize")
+        for number in range(100)
+    ]
+    core.answers["PublishingService/CreateJob"] = ApiError("E_PRODUCT_INVALID_SKU", "x", violations=places)
+    problem = check_problem(await client.call("POST", "/products", value=BODY), 422, "E_PRODUCT_INVALID_SKU")
+    assert [entry["pointer"] for entry in problem["errors"]] == [entry.pointer for entry in places]
 
 
 async def test_a_replay_is_marked_and_equal(client: Client, core: ScriptedCore) -> None:
