@@ -38,6 +38,8 @@ _DEAD = frozenset({"25006", "57P01", "57P02", "57P03"})
 
 DatabaseError = psycopg.Error
 """What storage raises when the database itself fails."""
+DatabaseAway = PoolTimeout
+"""What ``Database.open`` raises when no connection is to be had in time."""
 
 
 def is_transient(error: BaseException) -> bool:

@@ -9,9 +9,11 @@ CREATE TEMPORARY TABLE staged_products (LIKE products INCLUDING DEFAULTS) ON COM
 COPY staged_products (sku, title, category, cost_usd, image_urls, brand, model, gtin, weight_grams, description)
 FROM STDIN;
 
--- upsert_staged: take the import over; rows that are the same are left alone.
+-- upsert_staged: take the import over, in key order so that two imports do not block each other; rows that are the
+-- same are left alone.
 INSERT INTO products AS p (sku, title, category, cost_usd, image_urls, brand, model, gtin, weight_grams, description)
 SELECT sku, title, category, cost_usd, image_urls, brand, model, gtin, weight_grams, description FROM staged_products
+ORDER BY sku
 ON CONFLICT (sku) DO UPDATE SET title = EXCLUDED.title, category = EXCLUDED.category, cost_usd = EXCLUDED.cost_usd,
     image_urls = EXCLUDED.image_urls, brand = EXCLUDED.brand, model = EXCLUDED.model, gtin = EXCLUDED.gtin,
     weight_grams = EXCLUDED.weight_grams, description = EXCLUDED.description, updated_at = EXCLUDED.updated_at
