@@ -51,7 +51,8 @@ def clean(value: object, limit: int) -> str:
 
 def _quoted(value: object, limit: int = MAX_TEXT) -> str:
     """A text that is shown to people: an answer may quote the token it refuses, which must not travel on."""
-    return _TOKEN.sub("[redacted]", clean(value, limit))
+    text = clean(value, limit)
+    return _TOKEN.sub("[redacted]", text) if "-" in text else text
 
 
 def _matching(pattern: re.Pattern[str], value: object) -> str:
@@ -78,7 +79,7 @@ def _time(value: object) -> datetime | None:
         return None
 
 
-def _decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T | None:
+def _decode(body: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T | None:
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -88,7 +89,7 @@ def _decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T | None:
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
-class _Item(msgspec.Struct):
+class _Item(msgspec.Struct, gc=False):
     """The members used of an item; typed Any so that one odd member does not lose the rest."""
 
     id: Any = None
@@ -109,7 +110,25 @@ class _Item(msgspec.Struct):
     warnings: Any = None
 
 
-_ITEM = msgspec.json.Decoder(_Item)
+class _Attribute(msgspec.Struct, gc=False):
+    id: Any = None
+    value_name: Any = None
+
+
+class _Picture(msgspec.Struct, gc=False):
+    url: Any = None
+    secure_url: Any = None
+
+
+class _UsualItem(_Item, gc=False):
+    """An item whose lists hold objects, as they should: read without the members that are not used."""
+
+    pictures: list[_Picture] | None = None
+    attributes: list[_Attribute] | None = None
+
+
+_USUAL_ITEM = msgspec.json.Decoder(_UsualItem)
+_ODD_ITEM = msgspec.json.Decoder(_Item)
 
 
 class _Entry(msgspec.Struct):
@@ -120,19 +139,34 @@ class _Entry(msgspec.Struct):
 _ENTRIES = msgspec.json.Decoder(list[_Entry])
 
 
+def _read_item(body: bytes | msgspec.Raw) -> _Item | None:
+    usual = _decode(body, _USUAL_ITEM)
+    if usual is not None:
+        return usual
+    odd = _decode(body, _ODD_ITEM)
+    if odd is not None:
+        # Only what has the usual shape is used of lists with something odd in them.
+        odd.pictures = _convertible(odd.pictures, _Picture)
+        odd.attributes = _convertible(odd.attributes, _Attribute)
+    return odd
+
+
+def _convertible(values: object, kind: type[T]) -> list[T]:
+    return [msgspec.convert(value, kind) for value in values if type(value) is dict] if type(values) is list else []
+
+
 def _sku(item: _Item) -> str:
     """Attribute SELLER_SKU; where the answer carries no such attribute, the legacy custom field."""
-    if type(item.attributes) is list:
-        for attribute in item.attributes:
-            if type(attribute) is dict and attribute.get("id") == "SELLER_SKU":
-                return clean(attribute.get("value_name"), 64)
+    for attribute in item.attributes or ():
+        if attribute.id == "SELLER_SKU":
+            return clean(attribute.value_name, 64)
     return clean(item.seller_custom_field, 64)
 
 
 def _image(item: _Item) -> str:
-    first = item.pictures[0] if type(item.pictures) is list and item.pictures else None
-    if type(first) is dict:
-        url = _matching(_URL, first.get("secure_url")) or _matching(_URL, first.get("url"))
+    if item.pictures:
+        first = item.pictures[0]
+        url = _matching(_URL, first.secure_url) or _matching(_URL, first.url)
         if url:
             return url
     return _matching(_URL, item.secure_thumbnail) or _matching(_URL, item.thumbnail)
@@ -171,7 +205,7 @@ def _listing(item: _Item | None) -> Listing | None:
 
 def read_listing(body: bytes) -> Listing | None:
     """An item; None when unreadable or without a well-formed id."""
-    return _listing(_decode(body, _ITEM))
+    return _listing(_read_item(body))
 
 
 def read_listings(body: bytes) -> list[tuple[int, Listing | None]] | None:
@@ -179,7 +213,7 @@ def read_listings(body: bytes) -> list[tuple[int, Listing | None]] | None:
     entries = _decode(body, _ENTRIES)
     if entries is None:
         return None
-    return [(_integer(entry.code, 999) or 0, _listing(_decode(bytes(entry.body), _ITEM))) for entry in entries[:100]]
+    return [(_integer(entry.code, 999) or 0, _listing(_read_item(entry.body))) for entry in entries[:100]]
 
 
 def read_search(body: bytes) -> tuple[list[str], int] | None:

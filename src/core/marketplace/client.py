@@ -235,13 +235,14 @@ class AiohttpClient:
 
 async def _read(response: aiohttp.ClientResponse) -> bytes | None:
     """The whole body; None when it is longer than MAX_ANSWER_BYTES."""
+    content = response.content
+    first = await content.readany()
+    # An ordinary answer has arrived with its headers.
+    if content.at_eof():
+        return first
     length = response.content_length
     if length is not None and length > MAX_ANSWER_BYTES:
         return None
-    content = response.content
-    first = await content.readany()
-    if content.at_eof():
-        return first
     chunks = [first]
     size = len(first)
     while chunk := await content.readany():

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -456,11 +457,10 @@ class MercadoLibre:
         if known is None or time.monotonic() >= known.until:
             known = await self._category(account, draft.category_id)
         category = known.category or _NO_CATEGORY
-        form = Form(
-            model=self._models.get((account.seller_id, account.environment), account.model),
-            title_limit=category.max_title_length or DEFAULT_TITLE_LENGTH,
-            max_pictures=category.max_pictures or MAX_PICTURES,
-        )
+        model = account.model
+        if self._models:
+            model = self._models.get((account.seller_id, account.environment), model)
+        form = _form(model, category.max_title_length or DEFAULT_TITLE_LENGTH, category.max_pictures or MAX_PICTURES)
         result, rebuilt = await self._create(account, draft, form, may_send)
         if rebuilt is not None:
             _LOG.info(
@@ -562,6 +562,12 @@ def _as(kind: type[R], result: Result) -> R:
 def _unreadable() -> Result:
     """A 2xx to a call that is safe to repeat, whose body is not what it should be."""
     return uncertain(safe=True, causes=(Cause("unexpected_answer", ""),))
+
+
+@lru_cache(maxsize=256)
+def _form(model: SellerModel, title_limit: int, max_pictures: int) -> Form:
+    """The first form of a draft; the same few for all."""
+    return Form(model=model, title_limit=title_limit, max_pictures=max_pictures)
 
 
 # Rebuilding.

@@ -40,7 +40,10 @@ def gtin_is_valid(gtin: str) -> bool:
     """Whether it is a GTIN-8, -12, -13 or -14 whose check digit is right; all zeros is a placeholder."""
     if _GTIN.fullmatch(gtin) is None or not gtin.strip("0"):
         return False
-    weighted = sum(int(digit) * (3 if place % 2 else 1) for place, digit in enumerate(reversed(gtin)))
+    # From the right, every second digit weighs 3. The bytes of ASCII digits are 48 too large each.
+    digits = gtin.encode("ascii")
+    every_second = digits[-2::-2]
+    weighted = sum(digits[::-2]) + 3 * sum(every_second) - 48 * (len(digits) + 2 * len(every_second))
     return weighted % 10 == 0
 
 

@@ -123,7 +123,8 @@ class Throttle:
 
 
 class Backoff:
-    """How long to pause after a 429 that names no time: 1 s doubled with each burst, up to 60 s, with jitter.
+    """How long to pause after a 429 that names no time: 1 s doubled with each burst, up to 60 s, and up to
+    half as long again by chance.
 
     A burst of 429 to calls that were on their way together counts once.
     """
@@ -144,7 +145,7 @@ class Backoff:
             self._bursts += 1
         if told is None:
             limit = min(60.0, 2.0 ** (self._bursts - 1))
-            told = limit * random.uniform(0.75, 1.25) if first else max(self._until - now, 1.0)  # noqa: S311
+            told = limit * random.uniform(1.0, 1.5) if first else max(self._until - now, 1.0)  # noqa: S311
         news = first or now + told > self._until + 1.0
         self._until = max(self._until, now + told)
         return told, news
