@@ -104,3 +104,11 @@ async def until(condition: Any, seconds: float = 5.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.005)
+
+
+async def until_async(look: Any, seconds: float = 5.0) -> Any:
+    """Returns the first true value that awaiting ``look()`` gives; fails when none comes within the time."""
+    async with asyncio.timeout(seconds):
+        while not (value := await look()):
+            await asyncio.sleep(0.05)
+    return value
