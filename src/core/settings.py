@@ -61,6 +61,8 @@ class Settings(BaseSettings):
     database_pool_size: int = Field(10, ge=2, le=200)
     database_prepare: bool = True
     """Off behind a transaction pooler."""
+    database_listen: bool = True
+    """Off behind a transaction pooler: watchers then hear of changes by polling alone."""
     statement_timeout_seconds: float = Field(15, gt=0)
     data_dir: Path = Path(".listings")
 

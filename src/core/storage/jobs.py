@@ -54,17 +54,6 @@ def _item(row: tuple[Any, ...]) -> JobItem:
     return JobItem(row[0], row[1], _ITEM_STATUS[row[2]], *row[3:])
 
 
-@dataclass(frozen=True, slots=True)
-class Movement:
-    """How far a watched job has come; ``mark`` changes whenever anything of the job did."""
-
-    seller_id: int
-    job_id: str
-    last_sequence: int
-    status: JobStatus
-    retries: int
-
-
 async def find(connection: Connection, seller_id: int, job_id: str) -> Job | None:
     """The seller's job; None for unknown and foreign ids alike."""
     cursor = await connection.execute(_SQL["select_job"], {"seller_id": seller_id, "job_id": job_id})
@@ -143,13 +132,40 @@ async def active(connection: Connection, seller_id: int) -> list[Job]:
     return [job_from(row) for row in await cursor.fetchall()]
 
 
-async def movements(connection: Connection, watched: Sequence[tuple[int, str]]) -> list[Movement]:
-    """How far these jobs have come, in one statement."""
+async def watched(connection: Connection, pairs: Sequence[tuple[int, str]]) -> list[Job]:
+    """These (seller, job) as they stand, in one statement; unknown ones are left out."""
     cursor = await connection.execute(
-        _SQL["select_movements"],
-        {"seller_ids": [seller for seller, _ in watched], "job_ids": [job for _, job in watched]},
+        _SQL["select_watched"],
+        {"seller_ids": [seller for seller, _ in pairs], "job_ids": [job for _, job in pairs]},
     )
-    return [Movement(row[0], row[1], row[2], JobStatus(row[3]), row[4]) for row in await cursor.fetchall()]
+    return [job_from(row) for row in await cursor.fetchall()]
+
+
+@dataclass(frozen=True, slots=True)
+class SellerJobs:
+    """A watched seller's jobs. ``job_count`` is the number of the newest job there is."""
+
+    job_count: int
+    jobs: list[Job]
+
+
+async def of_sellers(connection: Connection, after: Sequence[tuple[int, int | None]]) -> dict[int, SellerJobs]:
+    """By seller: the active jobs, and every job with a number above the one given (None: only the active)."""
+    cursor = await connection.execute(
+        _SQL["select_jobs_of_sellers"],
+        {"seller_ids": [seller for seller, _ in after], "after_numbers": [number for _, number in after]},
+    )
+    found: dict[int, SellerJobs] = {}
+    for row in await cursor.fetchall():
+        of_seller = found.setdefault(row[21], SellerJobs(row[22], []))
+        if row[1] is not None:
+            of_seller.jobs.append(job_from(row))
+    return found
+
+
+async def notify(connection: Connection, seller_id: int, job_id: str) -> None:
+    """Wake the watchers of a job when the transaction commits; one call per transaction is enough."""
+    await connection.execute(_SQL["notify_changed"], {"seller_id": seller_id, "job_id": job_id})
 
 
 async def to_act_on(

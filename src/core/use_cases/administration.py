@@ -37,6 +37,7 @@ _RANGES = {
     "manufacturing_time_days": (0, 60),
     "stock_quantity": (1, 99_999),
 }
+_KEY_ID = re.compile(r"key_[0-9A-Za-z]{1,40}", re.ASCII)
 _TOKEN = re.compile(r"[\x21-\x7e]{1,2000}", re.ASCII)
 
 
@@ -82,7 +83,7 @@ def check_settings(changes: dict[str, Any]) -> dict[str, Any]:
             raise invalid_value(name, f"must be from {lowest} to {highest}")
     if "margin_percent" in given:
         given["margin_percent"] = parse_percent("margin_percent", str(given["margin_percent"]))
-    if "warranty_time" in given and not 0 < len(given["warranty_time"]) <= 40:
+    if "warranty_time" in given and not (0 < len(given["warranty_time"]) <= 40 and "\0" not in given["warranty_time"]):
         raise invalid_value("warranty_time", "must have 1 to 40 characters")
     if "listing_type_id" in given and given["listing_type_id"] not in LISTING_TYPES:
         raise invalid_value("listing_type_id", "must be one of " + ", ".join(LISTING_TYPES))
@@ -213,6 +214,9 @@ async def revoke_key(database: Database, key_id: str) -> KeyRecord:
     Raises:
         ApiError: E_ADMIN_NOT_FOUND.
     """
+
+    if not _KEY_ID.fullmatch(key_id):
+        raise not_found("key")
 
     async def work(connection: Connection) -> KeyRecord | None:
         return await keys.revoke(connection, key_id)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -39,10 +41,11 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class RateState:
-    """The ``RateLimit-Policy`` and ``RateLimit`` header values after this request."""
+    """The ``RateLimit-Policy`` and ``RateLimit`` header values after this request; ``reset`` in seconds."""
 
     policy: str
     state: str
+    reset: int
 
 
 class Authorizer:
@@ -51,6 +54,7 @@ class Authorizer:
     def __init__(self, database: Database, settings: Settings) -> None:
         self._database = database
         self._found: OrderedDict[bytes, tuple[float, Principal]] = OrderedDict()
+        self._asking: dict[bytes, asyncio.Task[Principal | None]] = {}
         self._write = _limit(settings.rate_limit_write)
         self._read = _limit(settings.rate_limit_read)
         self._bad = _limit(settings.rate_limit_bad_keys)
@@ -76,10 +80,38 @@ class Authorizer:
             raise ApiError("E_AUTH_MISSING_KEY", "Send your API key in the X-API-Key header.")
         if not api_key.is_well_formed(secret):
             raise await self._bad_key(address)
-        digest = api_key.digest(secret)
+        principal = await self._look_up(api_key.digest(secret))
+        if principal is None:
+            raise await self._bad_key(address)
+        return principal
+
+    async def recheck(self, digest: bytes) -> None:
+        """Ask again whether a key that was let in is still valid; for streams.
+
+        Raises:
+            ApiError: E_AUTH_INVALID_KEY when it was revoked or has expired; E_INTERNAL when the database
+                is away.
+        """
+        if await self._look_up(digest) is None:
+            raise ApiError("E_AUTH_INVALID_KEY", "The API key was revoked or has expired.")
+
+    async def _look_up(self, digest: bytes) -> Principal | None:
         known = self._found.get(digest)
         if known is not None and known[0] > time.monotonic():
             return known[1]
+        asking = self._asking.get(digest)
+        if asking is None:
+            # One question for all who ask at once, and shielded from the cancellation of any of them.
+            asking = self._asking[digest] = asyncio.create_task(self._find(digest))
+            asking.add_done_callback(lambda task: self._found_out(digest, task))
+        return await asyncio.shield(asking)
+
+    def _found_out(self, digest: bytes, task: asyncio.Task[Principal | None]) -> None:
+        self._asking.pop(digest, None)
+        if not task.cancelled():
+            task.exception()
+
+    async def _find(self, digest: bytes) -> Principal | None:
         asked_at = time.monotonic()
 
         async def work(connection: Connection) -> tuple[Principal, float | None] | None:
@@ -88,43 +120,54 @@ class Authorizer:
         found = await self._database.read(work)
         if found is None:
             self._found.pop(digest, None)
-            raise await self._bad_key(address)
+            return None
         principal, seconds_left = found
         # Believed from the moment of asking, not of the answer: a slow answer may be an old one.
-        self._found[digest] = (asked_at + min(KEY_CACHE_SECONDS, seconds_left or math.inf), principal)
+        life = KEY_CACHE_SECONDS if seconds_left is None else min(KEY_CACHE_SECONDS, seconds_left)
+        self._found[digest] = (asked_at + life, principal)
         self._found.move_to_end(digest)
         if len(self._found) > KEY_CACHE_SIZE:
             self._found.popitem(last=False)
         return principal
 
-    async def admit(self, principal: Principal, access: Access) -> RateState | None:
-        """Scope, then rate, then live key. Returns the rate headers; None when limits are off.
+    async def admit(
+        self, principal: Principal, access: Access, told: Callable[[RateState], None] = lambda rate: None
+    ) -> None:
+        """Scope, then rate, then live key.
+
+        Args:
+            told: hears the rate headers as soon as they are known, so that a refusal carries them too;
+                not called when limits are off.
 
         Raises:
-            ApiError: E_AUTH_FORBIDDEN_SCOPE, E_RATE_LIMITED, E_PROMOTE_REQUIRES_LIVE_KEY. Carries the
-                rate state as ``rate`` where it is known.
+            ApiError: E_AUTH_FORBIDDEN_SCOPE, E_RATE_LIMITED, E_PROMOTE_REQUIRES_LIVE_KEY.
         """
+        limit = self._write if access.writes else self._read
+        name = "write" if access.writes else "read"
         if access.scope is not None and access.scope not in principal.scopes:
+            if limit is not None:
+                told(await self._state(limit, name, principal))
             raise ApiError("E_AUTH_FORBIDDEN_SCOPE", f"This operation needs the scope {access.scope.value}.")
-        rate = await self._count(principal, writes=access.writes)
+        if limit is not None:
+            allowed = await self._limiter.hit(limit, name, principal.key_id)
+            state = await self._state(limit, name, principal)
+            told(state)
+            if not allowed:
+                raise ApiError(
+                    "E_RATE_LIMITED",
+                    f"More than {limit.amount} {name} requests in {limit.get_expiry()} s.",
+                    retry_after=state.reset,
+                )
         if access.live_only and principal.environment is not Environment.LIVE:
             raise ApiError("E_PROMOTE_REQUIRES_LIVE_KEY", "Promotion publishes to the real account: use a live key.")
-        return rate
 
-    async def _count(self, principal: Principal, *, writes: bool) -> RateState | None:
-        limit = self._write if writes else self._read
-        if limit is None:
-            return None
-        name = "write" if writes else "read"
-        allowed = await self._limiter.hit(limit, name, principal.key_id)
+    async def _state(self, limit: RateLimitItem, name: str, principal: Principal) -> RateState:
         window = await self._limiter.get_window_stats(limit, name, principal.key_id)
         reset = max(1, math.ceil(window.reset_time - time.time()))
-        if not allowed:
-            raise ApiError(
-                "E_RATE_LIMITED", f"More than {limit.amount} {name} requests in the window.", retry_after=reset
-            )
         return RateState(
-            policy=f'"{name}";q={limit.amount};w={limit.get_expiry()}', state=f'"{name}";r={window.remaining};t={reset}'
+            policy=f'"{name}";q={limit.amount};w={limit.get_expiry()}',
+            state=f'"{name}";r={window.remaining};t={reset}',
+            reset=reset,
         )
 
     async def _bad_key(self, address: str) -> ApiError:

@@ -53,7 +53,7 @@ async def promote(database: Database, principal: Principal, request: PromotionRe
     check_idempotency_key(request.idempotency_key)
     skus = None if request.skus is None else list(dict.fromkeys(request.skus))
     violations = judge_skus(request.skus or ())
-    job_id = str(uuid_utils.uuid7())
+    job_id = "" if request.validate_only else str(uuid_utils.uuid7())
     made: list[PromotionResult] = []
 
     async def work(connection: Connection) -> Answer[PromotionResult]:

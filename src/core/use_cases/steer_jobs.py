@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.domain.failures import Failure
+from core.domain.failures import KINDS, Failure
 from core.domain.jobs import Job
 from core.domain.states import ACTIVE, TERMINAL, Environment, JobStatus
 from core.errors import ApiError, invalid
@@ -60,6 +60,7 @@ async def cancel_job(database: Database, seller_id: int, job_id: str) -> Cancell
             raise ApiError("E_JOB_ALREADY_TERMINAL", f"The job is already {locked.status.value}.")
         items = await jobs.close_pending(connection, seller_id, job_id, failure=Failure("cancelled"), cancel=True)
         in_flight = await jobs.count_in_flight(connection, seller_id, job_id)
+        await jobs.notify(connection, seller_id, job_id)
         return Cancelled(await _present(connection, seller_id, job_id), items, in_flight)
 
     return await database.transact(work)
@@ -97,6 +98,7 @@ async def retry_job(
         if locked.environment is Environment.LIVE:
             await _hold(connection, seller_id, job_id, items, locked.last_sequence)
         await jobs.reopen(connection, seller_id, job_id)
+        await jobs.notify(connection, seller_id, job_id)
         return Retried(await _present(connection, seller_id, job_id), items)
 
     return await database.transact(work)
@@ -119,11 +121,13 @@ async def act_on_jobs(
         A result per job (at most MAX_ACTED_ON), and whether more match.
 
     Raises:
-        ApiError: 422 for the filter.
+        ApiError: 422 for the filter; E_ADMIN_INVALID for an unknown error code.
     """
     (from_time, to_time), found = job_filter(status=status, from_date=from_date, to_date=to_date)
     if found:
         raise invalid(found)
+    if error_code is not None and error_code not in KINDS:
+        raise ApiError("E_ADMIN_INVALID", "error_code must be a code of the table of item failures.")
 
     async def choose(connection: Connection) -> list[tuple[int, str]]:
         return await jobs.to_act_on(

@@ -77,10 +77,32 @@ FROM job_summaries
 WHERE seller_id = %(seller_id)s AND status IN ('queued', 'processing', 'scheduled')
 ORDER BY job_number;
 
--- select_movements: what the watched jobs have come to, for the hub's batched poll.
-SELECT j.seller_id, j.job_id::text, j.last_sequence, j.status, j.retries
+-- select_watched: the watched jobs as they stand, for the hub's batched poll.
+SELECT j.seller_id, j.job_id::text, j.job_number, j.status, j.environment, j.kind, j.total_items, j.successful,
+    j.failed, j.skipped, j.pending, j.reconciling, j.last_sequence, j.retries, j.terms ->> 'currency', j.created_at,
+    j.scheduled_for, j.started_at, j.completed_at, j.error_message, j.waiting_reason
 FROM unnest(%(seller_ids)s::bigint[], %(job_ids)s::uuid[]) AS w (seller_id, job_id)
-JOIN jobs j ON j.seller_id = w.seller_id AND j.job_id = w.job_id;
+JOIN job_summaries j ON j.seller_id = w.seller_id AND j.job_id = w.job_id;
+
+-- select_jobs_of_sellers: the active jobs of watched sellers, and all made since a job number (null: none), so that
+-- a job that came and went between two polls is not missed. A seller without either has one row of nulls.
+SELECT j.seller_id, j.job_id::text, j.job_number, j.status, j.environment, j.kind, j.total_items, j.successful,
+    j.failed, j.skipped, j.pending, j.reconciling, j.last_sequence, j.retries, j.terms ->> 'currency', j.created_at,
+    j.scheduled_for, j.started_at, j.completed_at, j.error_message, j.waiting_reason, s.seller_id, s.job_count
+FROM unnest(%(seller_ids)s::bigint[], %(after_numbers)s::bigint[]) AS w (seller_id, after_number)
+JOIN sellers s ON s.seller_id = w.seller_id
+LEFT JOIN LATERAL (
+    SELECT * FROM job_summaries v
+    WHERE v.seller_id = w.seller_id AND v.status IN ('queued', 'processing', 'scheduled')
+    UNION ALL
+    SELECT * FROM job_summaries v
+    WHERE v.seller_id = w.seller_id AND v.job_number > w.after_number
+        AND v.status NOT IN ('queued', 'processing', 'scheduled')
+) j ON true
+ORDER BY s.seller_id, j.job_number;
+
+-- notify_changed: wake whoever watches the job. A hint only: delivered at commit, lost without harm.
+SELECT pg_notify('job_changed', %(seller_id)s::bigint || ':' || %(job_id)s::uuid);
 
 -- select_jobs_to_act_on: an operator's filter over one seller or all, oldest first.
 SELECT j.seller_id, j.job_id::text FROM jobs j
@@ -117,7 +139,8 @@ WITH job AS (
         AND i.status = 'pending'
     RETURNING 1
 ), runs AS (
-    DELETE FROM work_runs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s
+    -- A run that a worker holds may have sends on the wire: it ends by itself, or is rescued.
+    DELETE FROM work_runs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND owner IS NULL
 ), counted AS (
     SELECT count(*)::int AS changed FROM changed
 )

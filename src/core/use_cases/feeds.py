@@ -1,0 +1,154 @@
+"""What watchers of one job, or of one seller's jobs, share. Bounded, whatever the readers do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from core.domain.jobs import Job, JobItem
+from core.domain.states import JobStatus
+from core.storage.jobs import SellerJobs
+
+PAGE = 500
+"""Results read at once."""
+TAIL = 2 * PAGE
+"""Results of one job kept for the watchers that keep up."""
+ENDED_KEPT = 200
+"""Ended jobs of one seller kept for those who watch the seller's jobs."""
+RATE_SECONDS = 10.0
+"""The rate of a job is measured over this time."""
+
+_RANK = {JobStatus.SCHEDULED: 0, JobStatus.QUEUED: 1, JobStatus.PROCESSING: 2}
+
+
+class ItemResult:
+    """One item's result. ``rendered`` is for the face that sends it: what it made for one watcher serves all."""
+
+    __slots__ = ("item", "rendered")
+
+    def __init__(self, item: JobItem) -> None:
+        self.item = item
+        self.rendered: Any = None
+
+
+class Feed:
+    """Something watched. ``version`` rises at each change, which wakes all that wait."""
+
+    def __init__(self) -> None:
+        self.watchers = 0
+        self.version = 0
+        self._changed = asyncio.Event()
+
+    def bump(self) -> None:
+        """Tell all watchers that there is something new."""
+        self.version += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def wait(self, seen: int, seconds: float) -> None:
+        """Return when the version is no longer ``seen``, or after so many seconds."""
+        if self.version != seen or seconds <= 0:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+
+
+class JobFeed(Feed):
+    """One watched job: as it last stood, its most recent results, and how fast it goes."""
+
+    def __init__(self, job: Job, answered_at: float) -> None:
+        super().__init__()
+        self.job = job
+        self._answered_at = answered_at
+        self.tail: list[ItemResult] = []
+        self.start = job.last_sequence
+        """The sequence before the tail's first."""
+        self._samples: list[tuple[float, int]] = [(answered_at, job.last_sequence)]
+
+    @property
+    def end(self) -> int:
+        """The sequence of the tail's last result."""
+        return self.start + len(self.tail)
+
+    def offer(self, job: Job, asked_at: float, answered_at: float) -> bool:
+        """Take a reading unless the present one is newer; returns whether anything changed.
+
+        Two readings may overtake each other on their way; told in the wrong order a finished job would come
+        alive again.
+        """
+        if asked_at < self._answered_at and _age(job) < _age(self.job):
+            return False
+        self._answered_at = max(answered_at, self._answered_at)
+        changed = job != self.job
+        self.job = job
+        self._samples.append((answered_at, job.last_sequence))
+        while len(self._samples) > 2 and self._samples[1][0] < answered_at - RATE_SECONDS:
+            self._samples.pop(0)
+        return changed
+
+    def items_per_second(self) -> float:
+        """Results per second over the last RATE_SECONDS; 0 while that is not known yet."""
+        (began, first), (ended, last) = self._samples[0], self._samples[-1]
+        return (last - first) / (ended - began) if ended - began >= 1 else 0.0
+
+    def append(self, items: Sequence[JobItem]) -> None:
+        """Continue the tail; what does not follow on it is left to the readers, who notice gaps."""
+        for item in items:
+            if item.sequence == self.end + 1:
+                self.tail.append(ItemResult(item))
+        if len(self.tail) > TAIL:
+            dropped = len(self.tail) - PAGE
+            del self.tail[:dropped]
+            self.start += dropped
+
+    def after(self, sequence: int) -> list[ItemResult] | None:
+        """The shared results after this sequence; None when they are no longer (or not yet) kept."""
+        if not self.start <= sequence < self.end:
+            return None
+        return self.tail[sequence - self.start : sequence - self.start + PAGE]
+
+
+class SellerFeed(Feed):
+    """One watched seller: each job with the version at which it last changed, ended ones for a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.job_count: int | None = None
+        self.jobs: OrderedDict[str, tuple[int, Job]] = OrderedDict()
+        self.forgotten = 0
+        """The newest version of a change that is no longer kept."""
+
+    def take(self, found: SellerJobs, ended: Sequence[Job]) -> None:
+        """Take a reading: the active jobs and those made since, and how the missing ones ended."""
+        version = self.version + 1
+        changed = False
+        for job in [*found.jobs, *ended]:
+            known = self.jobs.get(job.job_id)
+            if known is None or known[1] != job:
+                self.jobs[job.job_id] = (version, job)
+                self.jobs.move_to_end(job.job_id)
+                changed = True
+        over = [job_id for job_id, (_, job) in self.jobs.items() if job.completed_at is not None][:-ENDED_KEPT]
+        for job_id in over:
+            self.forgotten = max(self.forgotten, self.jobs.pop(job_id)[0])
+        first = self.job_count is None
+        self.job_count = found.job_count
+        if changed or first:
+            self.bump()
+
+    def active(self) -> set[str]:
+        """The ids of the jobs that were not done at the last look."""
+        return {job_id for job_id, (_, job) in self.jobs.items() if job.completed_at is None}
+
+    def after(self, seen: int) -> list[Job]:
+        """The jobs that changed after this version, in the order of their changes."""
+        return [job for version, job in self.jobs.values() if version > seen]
+
+
+def _age(job: Job) -> tuple[int, int, int]:
+    """Never falls in the life of a job: results are only added, and states only go on between two retries."""
+    return job.retries, job.last_sequence, _RANK.get(job.status, 3)

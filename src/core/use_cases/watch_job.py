@@ -1,0 +1,334 @@
+"""Watch one job, or all jobs of a seller, as streams of events.
+
+A stream is a loop over a cursor: what was told, what the hub last saw, what lies between is told next. It holds no
+queue: it reads as fast as its reader takes, so it can stand still for an hour and then go on where it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import structlog
+
+from core.domain.api_key import Principal
+from core.domain.jobs import Job
+from core.domain.states import TERMINAL
+from core.errors import ApiError, Violation, internal, invalid
+from core.storage import jobs
+from core.storage.database import Connection, DatabaseError
+from core.use_cases.feeds import ItemResult, JobFeed
+from core.use_cases.hub import Hub
+from core.use_cases.read_jobs import check_job_id, job_not_found
+
+RECHECK_SECONDS = 2.0
+"""A stream of a revoked key ends within 5 seconds: this, the key cache's 0.8, and what a look-up takes."""
+PROGRESS_SECONDS = 1.0
+MAX_GAPS = 5
+"""Readings in a row with a missing sequence before the stream ends."""
+
+log = structlog.get_logger("core.watch")
+
+Recheck = Callable[[], Awaitable[None]]
+"""Raises ApiError when the caller's key is no longer valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSeen:
+    """The job as it stands."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSeen:
+    """One item's result. ``job`` knows its environment and currency."""
+
+    job: Job
+    result: ItemResult
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressSeen:
+    """Counters stand in ``job``. ``items_per_second`` is 0, ``eta_seconds`` None, while unknown."""
+
+    job: Job
+    items_per_second: float
+    eta_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """Nothing happened for a while; the server's time, UTC."""
+
+    time: datetime
+
+
+WatchEvent = JobSeen | ItemSeen | ProgressSeen | Quiet
+
+
+class Limits:
+    """What ends a stream: draining, its age, and a key that is no longer valid; and its heartbeat.
+
+    Args:
+        recheck: asks about the key.
+        max_age: seconds.
+        heartbeat: seconds of quiet after which a sign of life is sent.
+        resume: words that tell the client how to go on.
+    """
+
+    def __init__(self, hub: Hub, recheck: Recheck, *, max_age: float, heartbeat: float, resume: str) -> None:
+        now = time.monotonic()
+        self._hub = hub
+        self._recheck = recheck
+        self._resume = resume
+        self._ends_at = now + max_age
+        self._check_at = now + RECHECK_SECONDS
+        self._heartbeat = heartbeat
+        self._quiet_at = now + heartbeat
+
+    async def check(self) -> None:
+        """Called between two events.
+
+        Raises:
+            ApiError: the stream ends.
+        """
+        if self._hub.draining:
+            raise _ended(f"This server is stopping. {self._resume}")
+        now = time.monotonic()
+        if now >= self._ends_at:
+            raise _ended(f"This stream has reached its greatest age. {self._resume}")
+        if now >= self._check_at:
+            self._check_at = now + RECHECK_SECONDS
+            try:
+                await self._recheck()
+            except ApiError as error:
+                if error.code != "E_INTERNAL":
+                    raise
+                # The database is away: asked again at the next check.
+            except DatabaseError:
+                pass
+
+    def is_due(self) -> bool:
+        """Whether check() would do more than look at the clock."""
+        return self._hub.draining or time.monotonic() >= min(self._check_at, self._ends_at)
+
+    def spoke(self) -> None:
+        """Something was sent."""
+        self._quiet_at = time.monotonic() + self._heartbeat
+
+    def is_quiet(self) -> bool:
+        """Whether a heartbeat is due."""
+        return time.monotonic() >= self._quiet_at
+
+    def seconds_left(self) -> float:
+        """Until something is due here."""
+        return min(self._ends_at, self._check_at, self._quiet_at) - time.monotonic()
+
+
+def _ended(words: str) -> ApiError:
+    return ApiError("E_INTERNAL", words, retry_after=1)
+
+
+async def watch_job(
+    hub: Hub,
+    principal: Principal,
+    job_id: str,
+    *,
+    after_sequence: int,
+    recheck: Recheck,
+    max_age: float,
+    heartbeat: float,
+) -> AsyncIterator[WatchEvent]:
+    """The job as it stands, then every item result after the cursor exactly once, in order, then the end.
+
+    A change of the job's status is told by the job as it then stands, after the results that led to it;
+    progress at most once a second. Ends after a last look at the job when the job is terminal and none of
+    its items is pending: of a cancelled job some may still be on the wire. Waits, without ending, while
+    the database is away.
+
+    Args:
+        after_sequence: the last sequence the caller has seen; 0 for all.
+        recheck: asks whether the caller's key is still valid.
+        max_age: seconds after which the stream ends with a word to resume.
+        heartbeat: seconds of quiet after which a sign of life is told.
+
+    Raises:
+        ApiError: E_JOB_NOT_FOUND; E_PRODUCT_INVALID_BODY for a cursor that the job has not reached;
+            E_RATE_LIMITED for too many streams; E_AUTH_INVALID_KEY when the key ends; E_INTERNAL when the
+            server drains, the stream is too old, or the database is away at the beginning.
+    """
+    if after_sequence < 0:
+        raise _bad_cursor("must be at least 0")
+    check_job_id(job_id)
+
+    async def find(connection: Connection) -> Job | None:
+        return await jobs.find(connection, principal.seller_id, job_id)
+
+    with hub.stream(principal.seller_id):
+        asked_at = time.monotonic()
+        job = await hub.database.read(find)
+        if job is None:
+            raise job_not_found()
+        if after_sequence > job.last_sequence:
+            raise _bad_cursor(f"must be at most {job.last_sequence}, the last sequence of this job")
+        limits = Limits(
+            hub,
+            recheck,
+            max_age=max_age,
+            heartbeat=heartbeat,
+            resume="Watch again from the last sequence seen.",
+        )
+        with hub.job(job, asked_at, time.monotonic()) as feed:
+            yield JobSeen(job)
+            async for event in _follow(hub, feed, _Told(job, after_sequence), limits):
+                yield event
+
+
+class _Told:
+    """What one stream has told so far."""
+
+    def __init__(self, job: Job, cursor: int) -> None:
+        self.job = job
+        self.cursor = cursor
+        self.job_was_last_word = True
+        self._gaps = 0
+        self._progress = _standing(job, 0)
+        self._progress_at = time.monotonic() + PROGRESS_SECONDS
+
+    def note_gap(self, job: Job) -> None:
+        """A sequence that the job has is not there. Never skipped: read again, and at last given up."""
+        self._gaps += 1
+        log.error("sequence_gap", job_id=job.job_id, after=self.cursor, last=job.last_sequence, tries=self._gaps)
+        if self._gaps >= MAX_GAPS:
+            raise internal()
+
+    def item(self, job: Job, result: ItemResult) -> ItemSeen:
+        """The next result."""
+        self.cursor += 1
+        self._gaps = 0
+        self.job_was_last_word = False
+        return ItemSeen(job, result)
+
+    def word_of(self, job: Job) -> JobSeen:
+        """The job as it stands."""
+        self.job, self.job_was_last_word = job, True
+        self._progress = _standing(job, 0)
+        return JobSeen(job)
+
+    def news(self, feed: JobFeed) -> WatchEvent | None:
+        """A change of status, or progress, that is to be told now."""
+        job, now = feed.job, time.monotonic()
+        if (job.status, job.retries) != (self.job.status, self.job.retries) and (
+            job.status not in TERMINAL or self.cursor >= job.last_sequence
+        ):
+            return self.word_of(job)
+        rate = feed.items_per_second()
+        standing = _standing(job, rate)
+        if now < self._progress_at or standing == self._progress:
+            return None
+        self._progress, self._progress_at = standing, now + PROGRESS_SECONDS
+        self.job_was_last_word = False
+        return ProgressSeen(job, rate, job.pending / rate if rate else None)
+
+    def is_done(self, job: Job) -> bool:
+        """Whether all is told; of a cancelled job some items may still be on the wire."""
+        return job.status in TERMINAL and job.pending == 0 and self.cursor >= job.last_sequence
+
+    def seconds_to_progress(self, feed: JobFeed) -> float:
+        """Until progress may be told; as good as never when there is none."""
+        if _standing(feed.job, feed.items_per_second()) == self._progress:
+            return 3600.0
+        return self._progress_at - time.monotonic()
+
+
+def _standing(job: Job, rate: float) -> tuple[object, ...]:
+    return job.pending, job.successful, job.failed, job.skipped, job.status, job.waiting_reason, rate > 0
+
+
+async def _follow(hub: Hub, feed: JobFeed, told: _Told, limits: Limits) -> AsyncIterator[WatchEvent]:
+    while True:
+        await limits.check()
+        version, job = feed.version, feed.job
+        results = await _results(hub, feed, told)
+        for result in results:
+            if limits.is_due():
+                await limits.check()
+            yield told.item(job, result)
+        if results:
+            limits.spoke()
+        news = told.news(feed)
+        if news is not None:
+            yield news
+            limits.spoke()
+        if told.is_done(feed.job):
+            if not told.job_was_last_word:
+                yield told.word_of(feed.job)
+            return
+        if limits.is_quiet():
+            yield Quiet(datetime.now(UTC))
+            limits.spoke()
+        if results and told.cursor < feed.job.last_sequence:
+            continue
+        pause = min(limits.seconds_left(), told.seconds_to_progress(feed))
+        if told.cursor < feed.job.last_sequence:
+            # The database is away, or a result is missing.
+            version, pause = feed.version, min(pause, hub.poll_seconds)
+        await feed.wait(version, max(pause, 0.01))
+
+
+async def _results(hub: Hub, feed: JobFeed, told: _Told) -> list[ItemResult]:
+    """What follows the cursor, without a gap; empty when there is nothing or the database is away."""
+    job, cursor = feed.job, told.cursor
+    if cursor >= job.last_sequence:
+        return []
+    results = feed.after(cursor)
+    if results is None:
+        try:
+            results = await hub.page(job, cursor)
+        except (ApiError, DatabaseError):
+            return []
+    for place, result in enumerate(results):
+        if result.item.sequence != cursor + 1 + place:
+            results = results[:place]
+            break
+    if not results:
+        told.note_gap(job)
+    return results
+
+
+async def watch_jobs(
+    hub: Hub, principal: Principal, *, recheck: Recheck, max_age: float, heartbeat: float
+) -> AsyncIterator[JobSeen | Quiet]:
+    """The seller's active jobs as they stand, then each job that changes, appears or ends.
+
+    Raises:
+        ApiError: as for watch_job, and E_INTERNAL when the reader was left so far behind that ends of jobs
+            were forgotten: it reloads and watches again.
+    """
+    resume = "Watch again; the active jobs are told first."
+    with hub.stream(principal.seller_id):
+        limits = Limits(hub, recheck, max_age=max_age, heartbeat=heartbeat, resume=resume)
+        async with hub.seller(principal.seller_id) as feed:
+            version = feed.version
+            for job in feed.after(0):
+                if job.status not in TERMINAL:
+                    yield JobSeen(job)
+            while True:
+                await limits.check()
+                seen, version = version, feed.version
+                if feed.forgotten > seen:
+                    raise _ended(f"This stream fell behind. {resume}")
+                for job in feed.after(seen):
+                    yield JobSeen(job)
+                    limits.spoke()
+                if limits.is_quiet():
+                    yield Quiet(datetime.now(UTC))
+                    limits.spoke()
+                await feed.wait(version, max(limits.seconds_left(), 0.01))
+
+
+def _bad_cursor(rule: str) -> ApiError:
+    return invalid([Violation("E_PRODUCT_INVALID_BODY", rule, parameter="after_sequence")])
