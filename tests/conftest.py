@@ -4,7 +4,7 @@
     new_tenant       makes a seller with keys, credits and connected accounts: ``tenant = await new_tenant()``
     tenant           one such seller
     core_server      a running core server on ``application``: ``core_server.target`` is ``127.0.0.1:PORT``
-    channel          a grpc.aio channel to it
+    channel, stubs   a grpc.aio channel to it, and all stubs of that channel
     own_application  as ``application``, with a database of the one test, for tests that must not be disturbed
     own_database_url the URL of that database
 
@@ -23,6 +23,7 @@ import pytest_asyncio
 
 from core.app import Application
 from tests.support import service
+from tests.support.grpc_client import Stubs
 from tests.support.postgres import start_test_postgres
 from tests.support.service import Tenant
 
@@ -98,3 +99,9 @@ async def own_application(own_database_url: str) -> AsyncIterator[Application]:
     await made.open()
     yield made
     await made.close()
+
+
+@pytest.fixture(scope="module")
+def stubs(channel: grpc.aio.Channel) -> Stubs:
+    """All stubs of the channel to the core server."""
+    return Stubs(channel)

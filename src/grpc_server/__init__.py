@@ -1,0 +1,1 @@
+"""The gRPC face of core: proto ↔ domain, errors ↔ statuses, and nothing that decides."""

@@ -1,0 +1,61 @@
+"""What is known about the call that is being answered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.domain.api_key import Principal
+
+Metadata = list[tuple[str, str | bytes]]
+Behaviour = Callable[[Any, Any], Awaitable[Any]]
+"""Answers one call: takes the request and the context. A stream is written to the context, and None returned."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One call. ``initial`` and ``trailing`` are the metadata of its answer."""
+
+    method: str
+    request_id: str
+    address: str
+    """The caller's network address, for counting bad keys."""
+    metadata: dict[str, str | bytes]
+    """What the caller sent, by name; of a name sent twice the last."""
+    repeated: frozenset[str]
+    """Names that were sent more than once."""
+    principal: Principal | None = None
+    key_digest: bytes = b""
+    initial: Metadata = field(default_factory=list)
+    initial_sent: bool = False
+    trailing: Metadata = field(default_factory=list)
+    status: str = "OK"
+    code: str = ""
+
+    async def send_initial(self, context: Any) -> None:
+        """Send the initial metadata, once."""
+        if not self.initial_sent:
+            self.initial_sent = True
+            await context.send_initial_metadata(tuple(self.initial))
+
+
+_current: ContextVar[Call] = ContextVar("grpc_call")
+
+
+def current_call() -> Call:
+    """The call that this task answers. Raises LookupError outside of one."""
+    return _current.get()
+
+
+def current_principal() -> Principal:
+    """Who is calling; only for methods that demand a key."""
+    principal = _current.get().principal
+    if principal is None:
+        raise LookupError("this method admits callers without a key")
+    return principal
+
+
+enter = _current.set
+leave = _current.reset

@@ -1,0 +1,103 @@
+"""Every method of every service, with everything around it, ready for a server or an in-process channel."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any
+
+import grpc
+
+from core.app import Application
+from core.use_cases.hub import Hub
+from grpc_server.call import Behaviour
+from grpc_server.interceptors.admission import admitting_keys, admitting_operators, refusing_all
+from grpc_server.interceptors.deadline import with_deadline
+from grpc_server.interceptors.errors import answering_errors
+from grpc_server.interceptors.observing import observed
+from grpc_server.methods import METHODS, OperatorOnly, access_of
+from grpc_server.servicers.account import AccountServicer
+from grpc_server.servicers.admin import AdminServicer
+from grpc_server.servicers.jobs import JobServicer
+from grpc_server.servicers.promotion import PromotionServicer
+from grpc_server.servicers.publishing import PublishingServicer
+from listing_publication.v1 import (
+    account_pb2_grpc,
+    admin_pb2_grpc,
+    jobs_pb2_grpc,
+    promotion_pb2_grpc,
+    publishing_pb2_grpc,
+)
+
+Handlers = dict[str, dict[str, Any]]
+"""By service (full name) and method (short name): ``grpc.RpcMethodHandler``s."""
+
+
+class _Collector:
+    """Takes what the generated registration functions would give a server."""
+
+    def __init__(self) -> None:
+        self.handlers: Handlers = {}
+
+    def add_generic_rpc_handlers(self, _: Any) -> None:
+        """The same handlers in another form."""
+
+    def add_registered_method_handlers(self, service: str, handlers: dict[str, Any]) -> None:
+        """The handlers of one service."""
+        self.handlers[service] = handlers
+
+
+def build_handlers(application: Application, hub: Hub) -> Handlers:
+    """The handlers of all our services: each method wrapped once, here."""
+    collected: Any = _Collector()
+    publishing_pb2_grpc.add_PublishingServiceServicer_to_server(PublishingServicer(application), collected)
+    promotion_pb2_grpc.add_PromotionServiceServicer_to_server(PromotionServicer(application), collected)
+    jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(application, hub), collected)
+    account_pb2_grpc.add_AccountServiceServicer_to_server(AccountServicer(application), collected)
+    admin_pb2_grpc.add_AdminServiceServicer_to_server(AdminServicer(application), collected)
+    return {
+        service: {name: _wrapped(application, f"/{service}/{name}", handler) for name, handler in handlers.items()}
+        for service, handlers in collected.handlers.items()
+    }
+
+
+def _wrapped(application: Application, method: str, handler: Any) -> Any:
+    settings = application.settings
+    streams = handler.response_streaming
+    inner = _writing(handler.unary_stream) if streams else handler.unary_unary
+    admitted = _admitted(application, method, inner)
+    # A stream has a greatest age instead of a deadline.
+    limited = admitted if streams else with_deadline(admitted, settings.default_deadline_seconds)
+    proxies = frozenset(each.strip() for each in settings.trusted_proxies.split(",") if each.strip())
+    behaviour = observed(method, answering_errors(limited), proxies)
+    make: Callable[..., Any] = grpc.unary_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
+    return make(
+        behaviour,
+        request_deserializer=handler.request_deserializer,
+        response_serializer=handler.response_serializer,
+    )
+
+
+def _admitted(application: Application, method: str, behaviour: Behaviour) -> Behaviour:
+    demand = METHODS.get(method)
+    if demand is None:
+        return refusing_all(method)
+    if isinstance(demand, OperatorOnly):
+        token = application.settings.operator_token
+        return admitting_operators(behaviour, token.get_secret_value() if token else None)
+    return admitting_keys(behaviour, application.authorizer, access_of(demand))
+
+
+def _writing(stream: Callable[[Any, Any], AsyncIterator[Any]]) -> Behaviour:
+    """A generator method as a behaviour that writes to the context."""
+    assert inspect.isasyncgenfunction(stream)  # noqa: S101 - a mistake of ours, found when the server is built
+
+    async def run(request: Any, context: Any) -> None:
+        messages: Any = stream(request, context)
+        async with aclosing(messages):
+            async for message in messages:
+                # Waits while the reader's window is full: this is all that a slow reader does.
+                await context.write(message)
+
+    return run

@@ -1,0 +1,96 @@
+"""Request id, access log and metrics of a call."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import time
+from collections import Counter as Tally
+from typing import Any
+from urllib.parse import unquote
+
+import structlog
+
+from core import metrics
+from core.settings import is_loopback
+from grpc_server.call import Behaviour, Call, enter, leave
+
+log = structlog.get_logger("grpc_server.call")
+
+_REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}", re.ASCII)
+_PEER = re.compile(r"ipv[46]:\[?([0-9a-fA-F:.]+)(?:%[^\]]*)?\]?:[0-9]+", re.ASCII)
+_ADDRESS = re.compile(r"[0-9a-fA-F:.]{2,45}", re.ASCII)
+
+
+def observed(method: str, behaviour: Behaviour, proxies: frozenset[str]) -> Behaviour:
+    """The behaviour, with its call made known, logged and counted.
+
+    Args:
+        method: full name.
+        proxies: peers that are believed about whom they speak for, beside those of this machine.
+    """
+    name = method.rpartition(".")[2]
+    seconds = metrics.grpc_seconds.labels(name)
+
+    async def run(request: Any, context: Any) -> Any:
+        began = time.monotonic()
+        call = _call(method, context, proxies)
+        call.initial.append(("x-request-id", call.request_id))
+        entered = enter(call)
+        bound = structlog.contextvars.bind_contextvars(request_id=call.request_id)
+        try:
+            return await behaviour(request, context)
+        except asyncio.CancelledError:
+            call.status = "CANCELLED"
+            raise
+        finally:
+            took = time.monotonic() - began
+            seconds.observe(took)
+            metrics.grpc_calls.labels(name, call.status).inc()
+            if call.code:
+                metrics.refusals.labels(call.code).inc()
+            _write_line(name, call, took)
+            structlog.contextvars.reset_contextvars(**bound)
+            leave(entered)
+
+    return run
+
+
+def _write_line(name: str, call: Call, took: float) -> None:
+    fields: dict[str, Any] = {"method": name, "status": call.status, "milliseconds": round(took * 1000, 2)}
+    if call.code:
+        fields["code"] = call.code
+    if call.principal is not None:
+        fields["seller_id"] = call.principal.seller_id
+        fields["key_id"] = call.principal.key_id
+    log.info("call", **fields)
+
+
+def _call(method: str, context: Any, proxies: frozenset[str]) -> Call:
+    sent = context.invocation_metadata() or ()
+    metadata = {str(key): value for key, value in sent}
+    repeated: frozenset[str] = frozenset()
+    if len(metadata) != len(sent):
+        repeated = frozenset(key for key, count in Tally(str(key) for key, _ in sent).items() if count > 1)
+    request_id = metadata.get("x-request-id")
+    if not isinstance(request_id, str) or not _REQUEST_ID.fullmatch(request_id):
+        request_id = secrets.token_hex(16)
+    return Call(
+        method=method,
+        request_id=request_id,
+        address=client_address(context.peer(), metadata.get("x-client-address"), proxies),
+        metadata=metadata,
+        repeated=repeated,
+    )
+
+
+def client_address(peer: str, claimed: str | bytes | None, proxies: frozenset[str]) -> str:
+    """The address bad keys are counted by: the peer's, or what a peer that may speak for others claims."""
+    match = _PEER.fullmatch(unquote(peer))
+    address = match.group(1) if match else ""
+    # A peer without a network address (a Unix socket, an in-process channel) is on this machine.
+    trusted = not address or is_loopback(address) or address in proxies
+    if trusted and isinstance(claimed, str) and _ADDRESS.fullmatch(claimed):
+        return claimed
+    return address or "local"

@@ -1,0 +1,1 @@
+"""One module per service; a method translates, calls one use case, translates back."""
