@@ -5,10 +5,18 @@ Each process builds one ``Application`` on its event loop and closes it last.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from core import metrics
 from core.settings import Settings, SettingsError
 from core.storage.accounts import StoredSlotStore, StoredTokenStore, TokenCipher
 from core.storage.database import Database
 from core.use_cases.authorize import Authorizer
+
+if TYPE_CHECKING:
+    from core.marketplace import MercadoLibre
+    from core.ports.marketplace import Marketplace
+    from core.worker.process import Worker
 
 
 class Application:
@@ -38,3 +46,40 @@ class Application:
     async def close(self) -> None:
         """Close what open() opened."""
         await self.database.close()
+
+    def marketplace(self) -> MercadoLibre:
+        """A connector to the marketplace of the settings, with this process's connections; whoever asks closes it.
+
+        Raises:
+            SettingsError: no marketplace is configured.
+        """
+        # Here and not above: the core server has no use for an HTTP client and its memory.
+        from core.marketplace import MercadoLibre  # noqa: PLC0415
+
+        settings = self.settings
+        if settings.marketplace_url is None:
+            raise SettingsError("LISTINGS_MARKETPLACE_URL: must be set for a worker")
+        return MercadoLibre(
+            base_url=settings.marketplace_url,
+            client_id=settings.marketplace_client_id,
+            client_secret=settings.marketplace_client_secret.get_secret_value(),
+            timeout_seconds=settings.marketplace_timeout_seconds,
+            rate=settings.marketplace_rate,
+            token_store=self.tokens,
+            slot_store=self.slots,
+            # Searches and follow-ups beside the sends; a call must never wait for a connection.
+            connections=settings.worker_concurrency + 16,
+            observe=_observe,
+        )
+
+    def worker(self, marketplace: Marketplace) -> Worker:
+        """A worker on this application; ``worker.run()`` works until ``worker.context.stopping`` is set."""
+        from core.worker.context import WorkerContext  # noqa: PLC0415
+        from core.worker.process import Worker  # noqa: PLC0415
+
+        return Worker(WorkerContext(database=self.database, marketplace=marketplace, settings=self.settings))
+
+
+def _observe(operation: str, outcome: str, seconds: float) -> None:
+    metrics.marketplace_calls.labels(operation, outcome).inc()
+    metrics.marketplace_seconds.labels(operation).observe(seconds)

@@ -10,8 +10,8 @@ from psycopg.types.json import Jsonb
 
 from core.domain.seller import AccountState
 from core.domain.states import Environment
-from core.ports.work import AccountContext
 from core.ports.marketplace import Listing, Profile, SellerModel, SlotStore, StoredTokens, TokenStore
+from core.ports.work import AccountContext
 from core.storage.database import Connection, Database
 from core.storage.listings import listing_row
 from core.storage.statements import load
@@ -108,6 +108,7 @@ class StoredTokenStore(TokenStore):
             seconds_left=row[2],
             version=row[3],
             status=row[4],
+            marketplace_user_id=row[5],
         )
 
     async def begin_refresh(self, seller_id: int, environment: Environment, version: int, seconds: float) -> bool:

@@ -12,8 +12,8 @@ from psycopg.types.json import Jsonb
 from core.domain.jobs import TestProduct, TestProductList
 from core.domain.listing import app_status
 from core.domain.states import Environment
-from core.ports.work import FollowUp
 from core.ports.marketplace import Listing
+from core.ports.work import FollowUp
 from core.storage.database import Connection
 from core.storage.statements import load
 

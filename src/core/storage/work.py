@@ -362,6 +362,9 @@ async def rescue(
         },
     )
     row = await cursor.fetchone()
+    await connection.execute(
+        _SQL["delete_useless"], {"seller_id": seller_id, "job_id": job_id, "first_ordinal": first_ordinal}
+    )
     return int(row[0]) if row else None
 
 

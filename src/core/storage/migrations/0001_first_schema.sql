@@ -211,6 +211,9 @@ CREATE TABLE replaced_results (
     PRIMARY KEY (seller_id, job_id, sequence)
 );
 
+-- Fences rise at every claim and never repeat, not even when a run is made anew by a retry.
+CREATE SEQUENCE fences;
+
 -- What is to be worked: runs of consecutive items of one job. A worker leases a run; it is deleted when no
 -- item of it is left to be tried. The fence goes up at each claim and guards every write of the holder.
 CREATE TABLE work_runs (
@@ -222,7 +225,7 @@ CREATE TABLE work_runs (
     due_at timestamptz NOT NULL,
     -- Times it came back without a result: the delay grows with it.
     returns smallint NOT NULL DEFAULT 0,
-    fence integer NOT NULL DEFAULT 0,
+    fence bigint NOT NULL DEFAULT 0,
     owner uuid,
     leased_until timestamptz,
     PRIMARY KEY (seller_id, job_id, first_ordinal),
@@ -240,7 +243,7 @@ CREATE TABLE intents (
     job_id uuid NOT NULL,
     ordinal integer NOT NULL,
     first_ordinal integer NOT NULL,
-    fence integer NOT NULL,
+    fence bigint NOT NULL,
     owner uuid NOT NULL,
     kind text NOT NULL CHECK (kind IN ('create', 'update')),
     -- 1: first send; 2: the one repost after a search that found nothing.

@@ -17,7 +17,8 @@ WHERE seller_id = %(seller_id)s AND environment = %(environment)s
 RETURNING environment, marketplace_user_id, status, nickname;
 
 -- select_tokens: the present pair.
-SELECT access_token, refresh_token, extract(epoch FROM token_expires_at - now())::float8, token_version, status
+SELECT access_token, refresh_token, extract(epoch FROM token_expires_at - now())::float8, token_version, status,
+    marketplace_user_id
 FROM marketplace_accounts WHERE seller_id = %(seller_id)s AND environment = %(environment)s;
 
 -- begin_refresh: the right to refresh, for one process at a time.

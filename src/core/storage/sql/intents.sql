@@ -13,7 +13,7 @@ WITH due AS (
         AND n.due_at <= now() AND (n.leased_until IS NULL OR n.leased_until < now())
     ORDER BY n.due_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 )
-UPDATE intents n SET leased_until = now() + make_interval(secs => %(lease)s), owner = %(owner)s, fence = n.fence + 1,
+UPDATE intents n SET leased_until = now() + make_interval(secs => %(lease)s), owner = %(owner)s, fence = nextval('fences'),
     searches = least(n.searches + 1, 1000)
 FROM due
 WHERE n.seller_id = %(seller_id)s AND n.environment = %(environment)s AND n.sku = due.sku AND n.state = 'unknown'

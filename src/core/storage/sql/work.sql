@@ -19,7 +19,7 @@ WITH due AS (
     ORDER BY r.first_ordinal, r.job_id LIMIT %(limit)s
     FOR UPDATE OF r SKIP LOCKED
 )
-UPDATE work_runs r SET fence = r.fence + 1, owner = %(owner)s, leased_until = now() + make_interval(secs => %(lease)s)
+UPDATE work_runs r SET fence = nextval('fences'), owner = %(owner)s, leased_until = now() + make_interval(secs => %(lease)s)
 FROM due
 WHERE r.seller_id = %(seller_id)s AND r.job_id = due.job_id AND r.first_ordinal = due.first_ordinal AND r.owner IS NULL
 RETURNING r.seller_id, r.job_id::text, r.environment, r.first_ordinal, r.last_ordinal, r.fence, r.returns;
@@ -31,7 +31,7 @@ RETURNING pg_notify('job_changed', seller_id || ':' || job_id);
 
 -- renew: prolong the leases still held.
 UPDATE work_runs r SET leased_until = now() + make_interval(secs => %(lease)s)
-FROM unnest(%(seller_ids)s::bigint[], %(job_ids)s::uuid[], %(firsts)s::int[], %(fences)s::int[])
+FROM unnest(%(seller_ids)s::bigint[], %(job_ids)s::uuid[], %(firsts)s::int[], %(fences)s::bigint[])
     AS h (seller_id, job_id, first_ordinal, fence)
 WHERE r.seller_id = h.seller_id AND r.job_id = h.job_id AND r.first_ordinal = h.first_ordinal
     AND r.fence = h.fence AND r.owner = %(owner)s AND r.leased_until > now()
@@ -91,7 +91,7 @@ WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = ANY 
 -- sequences are gapless and in commit order. A result counts only if the writer's intent is still its own
 -- (or, for an item never sent, if it still holds the run): a rescued item belongs to somebody else.
 WITH input AS MATERIALIZED (
-    SELECT * FROM jsonb_to_recordset(%(results)s) AS r (ordinal int, sku text, outcome text, intent boolean, fence int,
+    SELECT * FROM jsonb_to_recordset(%(results)s) AS r (ordinal int, sku text, outcome text, intent boolean, fence bigint,
         attempts int, listing_id text, permalink text, price bigint, category_id text, category_name text, title text,
         image text, listing_type_id text, status_meli text, sub_status text[], app_status smallint, described boolean,
         retryable boolean, error jsonb)
@@ -152,11 +152,11 @@ WITH input AS MATERIALIZED (
         AND l.environment = 'test' AND l.sku = f.sku AND NOT l.published_to_live
 ), followed AS (
     INSERT INTO follow_ups (seller_id, follow_up_id, environment, kind, skus, due_at)
-    SELECT %(seller_id)s, %(check_id)s, %(environment)s, 'check', array_agg(f.sku ORDER BY f.sku),
+    SELECT %(seller_id)s, %(check_id)s::uuid, %(environment)s, 'check', array_agg(f.sku ORDER BY f.sku),
         now() + make_interval(secs => %(first_check)s)
     FROM finished f WHERE f.outcome = 'success' HAVING count(*) > 0
     UNION ALL
-    SELECT %(seller_id)s, %(description_id)s, %(environment)s, 'description', array_agg(f.sku ORDER BY f.sku), now()
+    SELECT %(seller_id)s, %(description_id)s::uuid, %(environment)s, 'description', array_agg(f.sku ORDER BY f.sku), now()
     FROM finished f WHERE f.outcome = 'success' AND f.described HAVING count(*) > 0
 ), counted AS (
     SELECT count(*) FILTER (WHERE outcome = 'success')::int AS successful,
@@ -246,6 +246,12 @@ UPDATE jobs j SET reconciling = j.reconciling + (SELECT count(*) FROM doubted)
 FROM run
 WHERE j.seller_id = %(seller_id)s AND j.job_id = %(job_id)s
 RETURNING (SELECT count(*) FROM doubted);
+
+-- delete_useless: a run taken back from a job that has ended meanwhile has nothing left to be tried.
+DELETE FROM work_runs r USING jobs j
+WHERE r.seller_id = %(seller_id)s AND r.job_id = %(job_id)s AND r.first_ordinal = %(first_ordinal)s
+    AND r.owner IS NULL AND j.seller_id = %(seller_id)s AND j.job_id = %(job_id)s
+    AND j.status IN ('completed', 'failed', 'cancelled');
 
 -- select_due_schedules: scheduled jobs whose time has come.
 SELECT j.seller_id, j.job_id::text,

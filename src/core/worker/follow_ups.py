@@ -1,0 +1,207 @@
+"""What happens to a listing after its publication: description, slow pictures, moderation, late doubles.
+
+None of these steps ever posts an item.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from core.domain.listing import UNSETTLED
+from core.ports.marketplace import MULTIGET_LIMIT, Account, Listing, Outcome
+from core.ports.work import FollowUp
+from core.storage import catalog, listings
+from core.storage.database import Connection
+from core.worker.accounts import Accounts
+from core.worker.context import WorkerContext, log
+from core.worker.decide import CREATION_TOLERANCE
+from core.worker.reconcile import close_surplus
+
+BATCH = 20
+CHECK_DELAYS = (5.0, 60.0, 600.0, 3600.0, 6 * 3600.0)
+"""Seconds between looks at listings that have not settled; pictures take seconds, moderation hours."""
+SETTLED_SECONDS = 24 * 3600.0
+"""Between looks at listings that have."""
+DESCRIPTION_DELAYS = (2.0, 10.0, 60.0, 600.0, 3600.0)
+LATE_DELAYS = (600.0, 3600.0, 6 * 3600.0, 17 * 3600.0)
+"""Looks for a creation that came late: for a day after a repost (failure rule 27)."""
+
+
+class FollowUps:
+    """Carries out what is due."""
+
+    def __init__(self, context: WorkerContext, accounts: Accounts, slots: asyncio.Semaphore) -> None:
+        self._context = context
+        self._accounts = accounts
+        self._slots = slots
+
+    async def sweep(self) -> int:
+        """Claim and carry out what is due; returns how many."""
+
+        async def claim(connection: Connection) -> list[FollowUp]:
+            return await listings.claim_follow_ups(connection, lease=self._context.lease, limit=BATCH)
+
+        claimed = await self._context.database.read(claim)
+        await asyncio.gather(*(self._one(each) for each in claimed))
+        return len(claimed)
+
+    async def _one(self, follow_up: FollowUp) -> None:
+        account = await self._accounts.account(follow_up.seller_id, follow_up.environment)
+        if account is None:
+            await self._again(follow_up, 3600.0)
+            return
+        match follow_up.kind:
+            case "check":
+                await self._check(account, follow_up)
+            case "description":
+                await self._describe(account, follow_up)
+            case "late_creation":
+                await self._late_creation(account, follow_up)
+
+    async def _again(self, follow_up: FollowUp, delay: float, tries: int | None = None) -> None:
+        async def write(connection: Connection) -> None:
+            await listings.return_follow_up(
+                connection,
+                follow_up,
+                delay=delay * (1 + 0.2 * self._context.random.random()),
+                tries=follow_up.tries if tries is None else tries,
+            )
+
+        await self._context.database.read(write)
+
+    async def _check(self, account: Account, follow_up: FollowUp) -> None:
+        """Look at the listings again; those that settled are looked at once a day from then on."""
+
+        async def known(connection: Connection) -> dict[str, str]:
+            return await listings.listing_ids(connection, account.seller_id, account.environment, follow_up.skus)
+
+        ids = await self._context.database.read(known)
+        sku_of = {listing_id: sku for sku, listing_id in ids.items()}
+        wanted = list(sku_of)
+        unsettled, settled = [], []
+        for start in range(0, len(wanted), MULTIGET_LIMIT):
+            batch = wanted[start : start + MULTIGET_LIMIT]
+            async with self._slots:
+                states = await self._context.marketplace.get_listings(account, batch)
+            await self._accounts.heard(account, states)
+            if states.outcome is not Outcome.DONE:
+                await self._again(follow_up, max(30.0, states.retry_after or 0.0))
+                return
+            found = [each for each in states.listings.values() if sku_of.get(each.listing_id) == each.sku]
+            gone = {sku_of[each]: each for each in states.missing if each in sku_of}
+
+            async def take_over(connection: Connection, found: list[Listing] = found) -> None:
+                await listings.refresh(connection, account.seller_id, account.environment, found)
+
+            await self._context.database.read(take_over)
+            for each in found:
+                if each.status in UNSETTLED:
+                    unsettled.append(each.sku)
+                elif each.is_open:
+                    settled.append(each.sku)
+            # Right after a creation an unknown id may only be slow to appear (reference, section 6.2).
+            if gone and follow_up.tries == 0:
+                unsettled.extend(gone)
+            elif gone:
+
+                async def close(connection: Connection, gone: dict[str, str] = gone) -> None:
+                    await listings.mark_closed(connection, account.seller_id, account.environment, gone)
+
+                await self._context.database.read(close)
+        await self._plan_checks(follow_up, unsettled, settled)
+
+    async def _plan_checks(self, follow_up: FollowUp, unsettled: list[str], settled: list[str]) -> None:
+        async def write(connection: Connection) -> None:
+            delay = CHECK_DELAYS[min(follow_up.tries + 1, len(CHECK_DELAYS) - 1)]
+            for skus, wait, tries in (
+                (unsettled, delay, follow_up.tries + 1),
+                (settled, SETTLED_SECONDS if follow_up.tries else CHECK_DELAYS[2], follow_up.tries + 1),
+            ):
+                if skus:
+                    await listings.add_follow_up(
+                        connection,
+                        follow_up.seller_id,
+                        follow_up.environment,
+                        kind="check",
+                        skus=skus,
+                        delay=wait,
+                        tries=min(tries, 1000),
+                    )
+            await listings.delete_follow_up(connection, follow_up)
+
+        await self._context.database.transact(write)
+
+    async def _describe(self, account: Account, follow_up: FollowUp) -> None:
+        """Write descriptions; a failed one is tried again by itself and never touches the item."""
+
+        async def load(connection: Connection) -> tuple[dict[str, str], dict[str, str]]:
+            ids = await listings.listing_ids(connection, account.seller_id, account.environment, follow_up.skus)
+            products = await catalog.products(connection, follow_up.skus)
+            texts = {sku: product.description for sku, product in products.items() if product.description}
+            return ids, texts
+
+        ids, texts = await self._context.database.read(load)
+        left: list[str] = []
+
+        async def describe(sku: str) -> None:
+            async with self._slots:
+                if self._context.stopping.is_set():
+                    left.append(sku)
+                    return
+                result = await self._context.marketplace.set_description(account, ids[sku], texts[sku])
+            await self._accounts.heard(account, result)
+            if result.outcome is Outcome.REFUSED:
+                log.warning("description_refused", seller_id=account.seller_id, listing_id=ids[sku])
+            elif result.outcome is not Outcome.DONE:
+                left.append(sku)
+
+        await asyncio.gather(*(describe(sku) for sku in follow_up.skus if sku in ids and sku in texts))
+        if left and follow_up.tries >= 20:
+            log.error("description_given_up", seller_id=account.seller_id, count=len(left))
+            left = []
+
+        async def write(connection: Connection) -> None:
+            if left:
+                await listings.add_follow_up(
+                    connection,
+                    account.seller_id,
+                    account.environment,
+                    kind="description",
+                    skus=left,
+                    delay=DESCRIPTION_DELAYS[min(follow_up.tries, len(DESCRIPTION_DELAYS) - 1)],
+                    tries=follow_up.tries + 1,
+                )
+            await listings.delete_follow_up(connection, follow_up)
+
+        await self._context.database.transact(write)
+
+    async def _late_creation(self, account: Account, follow_up: FollowUp) -> None:
+        """Close listings of the SKU, made since the doubtful send, that are not the one on record."""
+        (sku,) = follow_up.skus
+        async with self._slots:
+            answer = await self._context.marketplace.find_by_sku(account, sku)
+        await self._accounts.heard(account, answer)
+        if answer.outcome is not Outcome.DONE:
+            await self._again(follow_up, 60.0)
+            return
+
+        async def known(connection: Connection) -> dict[str, str]:
+            return await listings.listing_ids(connection, account.seller_id, account.environment, [sku])
+
+        ids = await self._context.database.read(known)
+        earliest = follow_up.since - CREATION_TOLERANCE
+        latest = follow_up.since + timedelta(days=2)
+        for each in answer.listings:
+            if each.listing_id == ids.get(sku):
+                continue
+            if each.created_at is not None and earliest <= each.created_at <= latest:
+                await close_surplus(self._context, account, each)
+        if follow_up.tries + 1 < len(LATE_DELAYS):
+            await self._again(follow_up, LATE_DELAYS[follow_up.tries + 1], follow_up.tries + 1)
+            return
+
+        async def delete(connection: Connection) -> None:
+            await listings.delete_follow_up(connection, follow_up)
+
+        await self._context.database.read(delete)

@@ -1,0 +1,237 @@
+"""Unknown outcomes: search, adopt, repost once, or give up honestly (failure rules 25 to 27)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from core import metrics
+from core.domain.failures import Failure
+from core.domain.states import Environment
+from core.ports.marketplace import Account, Listing, Outcome
+from core.ports.work import DoubtfulItem, JobTerms, Recorded
+from core.storage import intents, listings, work
+from core.storage.database import Connection
+from core.storage.work import ItemResult
+from core.worker.accounts import Accounts
+from core.worker.context import WorkerContext, log
+from core.worker.decide import AfterSearch, Next, Search, after_call, after_search
+from core.worker.recorder import count, failed, pending, success
+
+BATCH = 50
+UNSENT_SECONDS = 5.0
+LATE_CREATION_SECONDS = 600.0
+"""When a reposted item is first looked at for a creation that came late."""
+
+
+class Reconciler:
+    """Resolves unknown outcomes of one account at a time."""
+
+    def __init__(self, context: WorkerContext, accounts: Accounts, slots: asyncio.Semaphore) -> None:
+        self._context = context
+        self._accounts = accounts
+        self._slots = slots
+
+    async def sweep(self) -> int:
+        """Claim and resolve what is due; returns how many intents were looked at."""
+        seen = 0
+        for seller_id, environment in await self._context.database.read(intents.due):
+            if self._context.stopping.is_set():
+                break
+            seen += await self._account(seller_id, environment)
+        return seen
+
+    async def _account(self, seller_id: int, environment: Environment) -> int:
+
+        async def claim(connection: Connection) -> list[DoubtfulItem]:
+            return await intents.claim(
+                connection,
+                seller_id,
+                environment,
+                owner=self._context.owner,
+                lease=self._context.lease,
+                limit=BATCH,
+            )
+
+        doubtful = await self._context.database.read(claim)
+        account = await self._accounts.account(seller_id, environment)
+        terms: dict[str, JobTerms] = {}
+        for job_id in {item.job_id for item in doubtful}:
+
+            async def look(connection: Connection, job_id: str = job_id) -> JobTerms | None:
+                return await work.job_terms(connection, seller_id, job_id)
+
+            found = await self._context.database.read(look)
+            if found is not None:
+                terms[job_id] = found
+        await asyncio.gather(
+            *(
+                self._one(seller_id, environment, account, item, terms[item.job_id])
+                for item in doubtful
+                if item.job_id in terms
+            )
+        )
+        return len(doubtful)
+
+    async def _one(
+        self,
+        seller_id: int,
+        environment: Environment,
+        account: Account | None,
+        item: DoubtfulItem,
+        terms: JobTerms,
+    ) -> None:
+        found = await self._search(account, item)
+        decided = after_search(item, found)
+        match decided.step:
+            case Search.ADOPT:
+                await self._adopt(seller_id, item, terms, decided, account)
+            case Search.AGAIN:
+                await self._postpone(seller_id, environment, item, decided.delay)
+            case Search.REPOST:
+                if account is not None:
+                    await self._repost(account, item, terms)
+                else:
+                    await self._postpone(seller_id, environment, item, UNSENT_SECONDS)
+            case Search.SKIP | Search.GIVE_UP:
+                skip = decided.step is Search.SKIP
+                failure = Failure("cancelled" if skip else "outcome_unknown")
+                metrics.reconciliations.labels("skipped" if skip else "given_up").inc()
+                result = failed(
+                    ordinal=item.ordinal,
+                    sku=item.sku,
+                    fence=item.fence,
+                    failure=failure,
+                    intent=True,
+                    skipped=skip,
+                )
+                await self._record(seller_id, item, terms, result, state="unknown", late=True)
+
+    async def _search(self, account: Account | None, item: DoubtfulItem) -> Sequence[Listing] | None:
+        if account is None or self._accounts.rests(account.seller_id, account.environment) > 0:
+            return None
+        async with self._slots:
+            answer = await self._context.marketplace.find_by_sku(account, item.sku)
+        await self._accounts.heard(account, answer)
+        return answer.listings if answer.outcome is Outcome.DONE else None
+
+    async def _postpone(self, seller_id: int, environment: Environment, item: DoubtfulItem, delay: float) -> None:
+        async def write(connection: Connection) -> None:
+            await intents.postpone(connection, seller_id, environment, item, owner=self._context.owner, delay=delay)
+
+        await self._context.database.read(write)
+
+    async def _adopt(
+        self, seller_id: int, item: DoubtfulItem, terms: JobTerms, decided: AfterSearch, account: Account | None
+    ) -> None:
+        assert decided.adopted is not None and account is not None  # noqa: S101 - ADOPT carries both
+        metrics.reconciliations.labels("adopted").inc()
+        log.info("listing_adopted", job_id=item.job_id, ordinal=item.ordinal, searches=item.searches)
+        result = success(
+            ordinal=item.ordinal, fence=item.fence, stored=item.stored, listing=decided.adopted, attempts=0
+        )
+        await self._record(seller_id, item, terms, result, state="unknown", late=item.attempt > 1)
+        for surplus in decided.surplus:
+            await close_surplus(self._context, account, surplus)
+
+    async def _repost(self, account: Account, item: DoubtfulItem, terms: JobTerms) -> None:
+        context = self._context
+        seller_id, environment = account.seller_id, account.environment
+        await context.point("before_repost")
+
+        async def claim(connection: Connection) -> bool:
+            return await intents.repost(
+                connection, seller_id, environment, item, owner=context.owner, lease=context.lease
+            )
+
+        before = time.monotonic()
+        if not await context.database.transact(claim):
+            # Somebody else was first, or the job was cancelled: the next look decides anew.
+            await self._postpone(seller_id, environment, item, 1.0)
+            return
+        until = before + context.lease
+        async with self._slots:
+            result = await context.marketplace.create_listing(
+                account,
+                item.stored.draft,
+                lambda: not context.stopping.is_set() and time.monotonic() + context.send_margin < until,
+            )
+        await self._accounts.heard(account, result)
+        decided = after_call(result, 0)
+        metrics.reconciliations.labels("reposted").inc()
+        if decided.next is Next.SUCCESS and result.listing is not None:
+            written = success(ordinal=item.ordinal, fence=item.fence, stored=item.stored, listing=result.listing)
+            await self._record(seller_id, item, terms, written, state="sending", late=True)
+        elif decided.next is Next.FAILED:
+            written = failed(
+                ordinal=item.ordinal,
+                sku=item.sku,
+                fence=item.fence,
+                failure=decided.failure or Failure("content_refused"),
+                intent=True,
+                attempts=1,
+            )
+            await self._record(seller_id, item, terms, written, state="sending", late=True)
+        elif decided.next is Next.UNKNOWN:
+            written = pending(ordinal=item.ordinal, sku=item.sku, fence=item.fence, outcome="unknown", attempts=1)
+            await self._record(seller_id, item, terms, written, state="sending", late=False)
+        else:
+
+            async def unsent(connection: Connection) -> None:
+                await intents.unsent(
+                    connection,
+                    seller_id,
+                    environment,
+                    item,
+                    owner=context.owner,
+                    delay=max(UNSENT_SECONDS, result.retry_after or 0.0),
+                )
+
+            await context.database.read(unsent)
+
+    async def _record(
+        self, seller_id: int, item: DoubtfulItem, terms: JobTerms, result: ItemResult, *, state: str, late: bool
+    ) -> None:
+        """Write one outcome; with ``late`` the account is looked at later for a creation that came after
+        all."""
+
+        async def write(connection: Connection) -> Recorded | None:
+            recorded = await work.record(
+                connection,
+                seller_id,
+                item.job_id,
+                [result],
+                owner=self._context.owner,
+                terms=terms,
+                first_ordinal=0,
+                settle=self._context.settle,
+                first_search=self._context.first_search,
+                reconciling=state,
+            )
+            if late and recorded is not None and recorded.accepted:
+                await listings.add_follow_up(
+                    connection,
+                    seller_id,
+                    terms.environment,
+                    kind="late_creation",
+                    skus=[item.sku],
+                    delay=min(LATE_CREATION_SECONDS, self._context.settle * 4),
+                    since=item.started_at,
+                )
+            return recorded
+
+        async def read_back(_connection: Connection) -> Recorded | None:
+            return None  # Guarded by the intent: writing again changes nothing.
+
+        recorded = await self._context.database.transact(write, read_back)
+        if recorded is not None:
+            count(terms, [result], recorded)
+
+
+async def close_surplus(context: WorkerContext, account: Account, surplus: Listing) -> bool:
+    """Close a listing that doubles another one; alarmed about by its counter. True when it is closed."""
+    metrics.duplicates_closed.inc()
+    log.error("duplicate_listing", seller_id=account.seller_id, listing_id=surplus.listing_id)
+    result = await context.marketplace.close_listing(account, surplus.listing_id)
+    return result.outcome is Outcome.DONE

@@ -1,0 +1,180 @@
+"""Writes results in batches as they come: at most BATCH items or PERIOD seconds apart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from core import metrics
+from core.domain.failures import Failure
+from core.domain.listing import app_status
+from core.ports.marketplace import Listing
+from core.ports.work import JobTerms, Recorded, Run, StoredDraft
+from core.storage import work
+from core.storage.database import Connection
+from core.storage.work import ItemResult
+from core.worker.context import WorkerContext, log
+
+BATCH = 50
+PERIOD = 0.25
+
+
+def success(
+    *, ordinal: int, fence: int, stored: StoredDraft, listing: Listing, known_permalink: str = "", attempts: int = 1
+) -> ItemResult:
+    """The result of an item whose listing stands."""
+    draft = stored.draft
+    return ItemResult(
+        ordinal=ordinal,
+        sku=draft.sku,
+        outcome="success",
+        intent=True,
+        fence=fence,
+        attempts=attempts,
+        listing_id=listing.listing_id,
+        permalink=listing.permalink or known_permalink,
+        # The marketplace may keep another price (an active price automation): what it says counts.
+        price=listing.price if listing.price is not None else draft.price,
+        category_id=listing.category_id or draft.category_id,
+        category_name=stored.category_name,
+        title=listing.title or draft.title,
+        # Pictures are still loading: the marketplace shows a placeholder until the first check.
+        image=draft.image_urls[0] if draft.image_urls else (listing.image or None),
+        listing_type_id=listing.listing_type_id or draft.listing_type_id,
+        status_meli=listing.status,
+        sub_status=tuple(listing.sub_status),
+        app_status=app_status(listing.status, listing.sub_status),
+        described=stored.described,
+    )
+
+
+def failed(
+    *, ordinal: int, sku: str, fence: int, failure: Failure, intent: bool, attempts: int = 0, skipped: bool = False
+) -> ItemResult:
+    """The result of an item that failed or is skipped."""
+    return ItemResult(
+        ordinal=ordinal,
+        sku=sku,
+        outcome="skipped" if skipped else "failed",
+        intent=intent,
+        fence=fence,
+        attempts=attempts,
+        retryable=failure.kind.retryable,
+        error=failure.as_json(),
+    )
+
+
+def pending(*, ordinal: int, sku: str, fence: int, outcome: str, attempts: int) -> ItemResult:
+    """An item that stays pending: deferred, or unknown."""
+    return ItemResult(ordinal=ordinal, sku=sku, outcome=outcome, intent=True, fence=fence, attempts=attempts)
+
+
+def count(terms: JobTerms, results: Sequence[ItemResult], recorded: Recorded) -> None:
+    """Count what was really written."""
+    environment = terms.environment.value
+    for status, number in (
+        ("success", recorded.successful),
+        ("failed", recorded.failed),
+        ("skipped", recorded.skipped),
+    ):
+        if number:
+            metrics.items_finished.labels(environment, status).inc(number)
+    for each in results:
+        if each.error is not None and each.outcome == "failed":
+            metrics.items_failed.labels(str(each.error["code"])).inc()
+    fenced = len(results) - recorded.accepted - recorded.doubted
+    if fenced:
+        metrics.fenced_writes.inc(fenced)
+        log.warning("results_fenced_off", count=fenced)
+
+
+class Recorder:
+    """Results of one run on their way to the database.
+
+    ``put`` never waits for the database; ``finish`` writes what is left together with the run's end.
+    """
+
+    def __init__(self, context: WorkerContext, run: Run, terms: JobTerms) -> None:
+        self._context = context
+        self._run = run
+        self._terms = terms
+        self._waiting: list[ItemResult] = []
+        self._lock = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._writes: set[asyncio.Task[None]] = set()
+        self._trouble: BaseException | None = None
+
+    def put(self, result: ItemResult) -> None:
+        """Add a result."""
+        self._waiting.append(result)
+        if len(self._waiting) >= BATCH:
+            self._write()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(PERIOD, self._write)
+
+    def _write(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        batch, self._waiting = self._waiting, []
+        if batch:
+            task = asyncio.create_task(self._store(batch))
+            self._writes.add(task)
+            task.add_done_callback(self._writes.discard)
+
+    async def _store(self, batch: list[ItemResult]) -> None:
+        try:
+            async with self._lock:
+                await self._context.point("before_result_commit")
+                recorded = await self._context.database.transact(
+                    lambda connection: self._record(connection, batch), self._read_back
+                )
+                await self._context.point("after_result_commit")
+                if recorded is not None:
+                    count(self._terms, batch, recorded)
+        except BaseException as error:
+            self._trouble = error
+
+    async def _record(self, connection: Connection, batch: Sequence[ItemResult]) -> Recorded | None:
+        return await work.record(
+            connection,
+            self._run.seller_id,
+            self._run.job_id,
+            batch,
+            owner=self._context.owner,
+            terms=self._terms,
+            first_ordinal=self._run.first_ordinal,
+            settle=self._context.settle,
+            first_search=self._context.first_search,
+        )
+
+    async def _read_back(self, _connection: Connection) -> Recorded | None:
+        # Nothing needs to be read: every row of a batch is guarded by its intent or its pending item, so
+        # writing a batch again that was committed changes nothing.
+        return None
+
+    async def finish(self, delay: float) -> None:
+        """Write what is left and give the run back, due again after ``delay`` seconds if items remain.
+
+        Raises:
+            Exception: a write failed for good; the run stays leased and is rescued when the lease ends.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._writes:
+            await asyncio.wait(self._writes)
+        if self._trouble is not None:
+            raise self._trouble
+        batch, self._waiting = self._waiting, []
+
+        async def last(connection: Connection) -> Recorded | None:
+            recorded = await self._record(connection, batch) if batch else None
+            await work.end_run(connection, self._run, owner=self._context.owner, delay=delay)
+            return recorded
+
+        await self._context.point("before_result_commit")
+        recorded = await self._context.database.transact(last, self._read_back)
+        await self._context.point("after_result_commit")
+        if recorded is not None:
+            count(self._terms, batch, recorded)
