@@ -1,0 +1,7 @@
+"""``python -m listings``."""
+
+import sys
+
+from listings.main import main
+
+sys.exit(main())
