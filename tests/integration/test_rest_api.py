@@ -500,9 +500,10 @@ async def test_rate_limits_are_announced_and_kept(own_database_url: str) -> None
             assert refused.headers["ratelimit"]
             # Writes are counted apart, and a body that cannot be read counts as well.
             for body in (b"{", b"{}", b"["):
-                problem(
-                    await rest.call("POST", "/products", key=tenant.live_key, body=body), 422, "E_PRODUCT_INVALID_BODY"
-                )
+                unread = await rest.call("POST", "/products", key=tenant.live_key, body=body)
+                problem(unread, 422, "E_PRODUCT_INVALID_BODY")
+                assert unread.headers["ratelimit-policy"]
+                assert unread.headers["ratelimit"]
             problem(await rest.call("POST", "/products", key=tenant.live_key, body=b"{"), 429, "E_RATE_LIMITED")
             # Another key of the same seller is not touched.
             assert (await rest.call("GET", "/ping", key=tenant.test_key)).status == 200
