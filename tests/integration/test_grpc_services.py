@@ -261,7 +261,7 @@ async def test_test_products_in_pages(stubs: Stubs, tenant: Tenant, application:
         ({"skip": 4}, 1),
         ({"skip": 2**53}, 0),
     ):
-        request = promotion_pb2.ListTestProductsRequest(**filters)  # type: ignore[arg-type]
+        request = promotion_pb2.ListTestProductsRequest(**filters)
         answer = await stubs.promotion.ListTestProducts(request, metadata=key(tenant.live_key), timeout=DEADLINE)
         assert len(answer.products) == expected, filters
     for filters, place in (
@@ -274,7 +274,7 @@ async def test_test_products_in_pages(stubs: Stubs, tenant: Tenant, application:
         ({"page_token": "c2tpcD0x"}, ("page_token", "E_PRODUCT_INVALID_BODY")),
         ({"page_token": "é"}, ("page_token", "E_PRODUCT_INVALID_BODY")),
     ):
-        request = promotion_pb2.ListTestProductsRequest(**filters)  # type: ignore[arg-type]
+        request = promotion_pb2.ListTestProductsRequest(**filters)
         error = await refused(
             stubs.promotion.ListTestProducts(request, metadata=key(tenant.live_key), timeout=DEADLINE)
         )

@@ -123,7 +123,7 @@ class Accounts:
     async def heard(self, account: Account, result: Result) -> None:
         """Take note of how a call ended: a throttled account rests, one that stays silent as well."""
         known = self._known.setdefault((account.seller_id, account.environment), _Known())
-        if result.outcome is Outcome.THROTTLED:
+        if result.outcome is Outcome.THROTTLED and not _own_rate(result):
             await self._rest(account, known, max(1.0, result.retry_after or 1.0), SLOWED)
         elif result.outcome in (Outcome.UNKNOWN, Outcome.NOT_SENT) and not self._context.stopping.is_set():
             pause = known.breaker.failed()
@@ -273,6 +273,11 @@ class Accounts:
             )
 
         await self._context.database.read(work)
+
+
+def _own_rate(result: Result) -> bool:
+    """Whether it was our own application-wide rate, not the marketplace, that asked to wait."""
+    return result.failure is not None and any(cause.code == "application_rate" for cause in result.failure.causes)
 
 
 def _account(seller_id: int, environment: Environment, found: AccountContext, marketplace_user_id: int) -> Account:
