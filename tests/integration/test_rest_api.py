@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from grpc_server.server import CoreServer
 
 from core.app import Application
 from core.use_cases import administration
+from grpc_server.server import CoreServer
 from tests.support import service
 from tests.support.gateway import Answer, Client, gateway
 from tests.support.service import Tenant, skus
