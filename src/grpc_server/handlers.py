@@ -34,11 +34,11 @@ Handlers = dict[str, dict[str, Any]]
 """By service (full name) and method (short name): ``grpc.RpcMethodHandler``s."""
 
 
-class _Collector:
+class Collector:
     """Takes what the generated registration functions would give a server."""
 
-    def __init__(self) -> None:
-        self.handlers: Handlers = {}
+    def __init__(self, handlers: Handlers) -> None:
+        self.handlers = handlers
 
     def add_generic_rpc_handlers(self, _: Any) -> None:
         """The same handlers in another form."""
@@ -50,7 +50,7 @@ class _Collector:
 
 def build_handlers(application: Application, hub: Hub) -> Handlers:
     """The handlers of all our services: each method wrapped once, here."""
-    collected: Any = _Collector()
+    collected: Any = Collector({})
     publishing_pb2_grpc.add_PublishingServiceServicer_to_server(PublishingServicer(application), collected)
     promotion_pb2_grpc.add_PromotionServiceServicer_to_server(PromotionServicer(application), collected)
     jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(application, hub), collected)

@@ -20,8 +20,9 @@ from core.app import Application
 from core.settings import Settings, SettingsError, split_address
 from core.use_cases import readiness
 from core.use_cases.hub import Hub
-from grpc_server.handlers import Handlers, build_handlers
+from grpc_server.handlers import Collector, Handlers, build_handlers
 from grpc_server.health import Health
+from grpc_server.loopback import LoopbackChannel
 
 log = structlog.get_logger("grpc_server")
 
@@ -109,6 +110,13 @@ class CoreServer:
         """``HOST:PORT`` for clients on this machine."""
         host = split_address(self._address)[0]
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    def loopback(self) -> LoopbackChannel:
+        """A channel for callers in this process; usable from ``start`` on."""
+        handlers = dict(self.handlers)
+        health: Any = Collector(handlers)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, health)
+        return LoopbackChannel(handlers)
 
     async def start(self) -> None:
         """Bind and serve.
