@@ -218,15 +218,26 @@ async def is_known(connection: Connection, seller_id: int, job_id: str) -> bool:
 
 async def oldest_candidates(connection: Connection, seller_id: int, limit: int) -> tuple[list[Candidate], int]:
     """The oldest promotion candidates, and how many there are in all."""
-    cursor = await connection.execute(_SQL["select_oldest_candidates"], {"seller_id": seller_id, "limit": limit})
-    rows = await cursor.fetchall()
+    rows = await _candidates(connection, seller_id, "select_oldest_candidates", {"limit": limit})
     return [Candidate(*row[:3]) for row in rows], rows[0][3] if rows else 0
 
 
 async def named_candidates(connection: Connection, seller_id: int, skus: Sequence[str]) -> list[Candidate]:
     """One entry per SKU, in the order given."""
-    cursor = await connection.execute(_SQL["select_named_candidates"], {"seller_id": seller_id, "skus": list(skus)})
-    return [Candidate(*row) for row in await cursor.fetchall()]
+    rows = await _candidates(connection, seller_id, "select_named_candidates", {"skus": list(skus)})
+    return [Candidate(*row) for row in rows]
+
+
+async def _candidates(
+    connection: Connection, seller_id: int, statement: str, parameters: dict[str, Any]
+) -> list[tuple[Any, ...]]:
+    cursor = await connection.execute(_SQL["select_busy_skus"], {"seller_id": seller_id})
+    busy = [row[0] for row in await cursor.fetchall()]
+    await connection.execute(_SQL["set_nested_loops"], {"state": "off"})
+    cursor = await connection.execute(_SQL[statement], {"seller_id": seller_id, "busy": busy, **parameters})
+    rows = await cursor.fetchall()
+    await connection.execute(_SQL["set_nested_loops"], {"state": "on"})
+    return rows
 
 
 async def forget_old_keys(connection: Connection) -> int:

@@ -66,34 +66,43 @@ FROM unnest(%(ordinals)s::int[], %(skus)s::text[]) AS i (ordinal, sku);
 -- select_known_job: whether an acceptance whose commit got lost went through.
 SELECT job_id FROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s;
 
+-- select_busy_skus: what the seller's active live jobs are still to publish.
+SELECT DISTINCT i.sku FROM jobs j
+CROSS JOIN LATERAL (
+    SELECT sku FROM job_items
+    WHERE seller_id = %(seller_id)s AND job_id = j.job_id AND status = 'pending'
+) i
+WHERE j.seller_id = %(seller_id)s AND j.environment = 'live' AND j.status IN ('queued', 'processing', 'scheduled');
+
+-- set_nested_loops: without statistics (a fresh table) a planner takes thousands of candidates and of busy SKUs for a
+-- handful each and compares every one with every other; until the transaction ends or this is set back.
+SELECT set_config('enable_nestloop', %(state)s, true);
+
 -- select_oldest_candidates: what a promotion that names nothing takes, and how many there are in all.
-WITH busy AS (
-    SELECT DISTINCT i.sku FROM jobs j JOIN job_items i USING (seller_id, job_id)
-    WHERE j.seller_id = %(seller_id)s AND j.environment = 'live'
-        AND j.status IN ('queued', 'processing', 'scheduled') AND i.status = 'pending'
-), candidates AS (
+WITH candidates AS (
     SELECT l.sku, l.category_id, l.price, l.published_at FROM listings l
+    LEFT JOIN unnest(%(busy)s::text[]) AS b (sku) ON b.sku = l.sku
     WHERE l.seller_id = %(seller_id)s AND l.environment = 'test' AND l.published_at IS NOT NULL
         AND l.app_status = 1 AND l.status_meli NOT IN ('closed', 'inactive') AND NOT l.published_to_live
-        AND NOT EXISTS (SELECT FROM busy b WHERE b.sku = l.sku)
+        AND b.sku IS NULL
 )
 SELECT sku, category_id, price, (SELECT count(*) FROM candidates) AS total
 FROM candidates ORDER BY published_at, sku LIMIT %(limit)s;
 
 -- select_named_candidates: each named SKU with what speaks against it.
-WITH busy AS (
-    SELECT DISTINCT i.sku FROM jobs j JOIN job_items i USING (seller_id, job_id)
-    WHERE j.seller_id = %(seller_id)s AND j.environment = 'live'
-        AND j.status IN ('queued', 'processing', 'scheduled') AND i.status = 'pending'
-)
 SELECT n.sku, l.category_id, l.price,
     CASE
         WHEN l.sku IS NULL THEN 'not_a_test_product'
         WHEN l.published_to_live THEN 'already_published'
         WHEN l.app_status = 0 OR l.status_meli IN ('closed', 'inactive') THEN 'not_active'
-        WHEN EXISTS (SELECT FROM busy b WHERE b.sku = n.sku) THEN 'in_active_job'
+        WHEN b.sku IS NOT NULL THEN 'in_active_job'
     END AS objection
 FROM unnest(%(skus)s::text[]) WITH ORDINALITY AS n (sku, place)
-LEFT JOIN listings l ON l.seller_id = %(seller_id)s AND l.environment = 'test' AND l.sku = n.sku
-    AND l.published_at IS NOT NULL
+LEFT JOIN LATERAL (
+    SELECT * FROM listings
+    WHERE seller_id = %(seller_id)s AND environment = 'test' AND sku = n.sku AND published_at IS NOT NULL
+    -- One look-up by key for each SKU, not all of the seller's listings.
+    OFFSET 0
+) l ON true
+LEFT JOIN unnest(%(busy)s::text[]) AS b (sku) ON b.sku = n.sku
 ORDER BY n.place;

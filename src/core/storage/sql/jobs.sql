@@ -122,12 +122,14 @@ ORDER BY j.seller_id, j.job_id LIMIT %(limit)s;
 SELECT status, environment, pending, failed, last_sequence, terms ->> 'currency'
 FROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s FOR NO KEY UPDATE;
 
--- close_pending: end every pending item that is not on the wire; the job follows. The job row is locked.
+-- close_pending: end every pending item that is not on the wire; the job follows. The job row is locked. The items are
+-- found again through the job_id of the materialized target and not by the parameter: with both sides bound to it a
+-- planner without statistics (a fresh table) compares every item with every other.
 WITH job AS (
     SELECT last_sequence, pending, environment FROM jobs
     WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s
-), target AS (
-    SELECT i.ordinal, row_number() OVER (ORDER BY i.ordinal) AS place FROM job_items i
+), target AS MATERIALIZED (
+    SELECT i.job_id, i.ordinal, row_number() OVER (ORDER BY i.ordinal) AS place FROM job_items i
     WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s AND i.status = 'pending'
         AND NOT EXISTS (SELECT FROM intents n
             WHERE n.seller_id = i.seller_id AND n.job_id = i.job_id AND n.ordinal = i.ordinal)
@@ -135,7 +137,7 @@ WITH job AS (
     UPDATE job_items i SET status = %(item_status)s, retryable = %(retryable)s, error = %(error)s,
         sequence = job.last_sequence + target.place
     FROM target, job
-    WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s AND i.ordinal = target.ordinal
+    WHERE i.seller_id = %(seller_id)s AND i.job_id = target.job_id AND i.ordinal = target.ordinal
         AND i.status = 'pending'
     RETURNING 1
 ), runs AS (
