@@ -19,8 +19,8 @@ WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = 'queued'
 """
 
 _FINISH = """
-WITH target AS (
-    SELECT ordinal, row_number() OVER (ORDER BY ordinal) AS place FROM job_items
+WITH target AS MATERIALIZED (
+    SELECT job_id, ordinal, row_number() OVER (ORDER BY ordinal) AS place FROM job_items
     WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = 'pending'
     ORDER BY ordinal LIMIT %(count)s
 )
@@ -30,7 +30,7 @@ UPDATE job_items i SET status = %(status)s::item_status, sequence = %(last)s::in
     price = CASE WHEN %(status)s = 'success' THEN 1000 END,
     retryable = %(retryable)s, error = %(error)s
 FROM target t
-WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s AND i.ordinal = t.ordinal AND i.status = 'pending'
+WHERE i.seller_id = %(seller_id)s AND i.job_id = t.job_id AND i.ordinal = t.ordinal AND i.status = 'pending'
 """
 
 _COUNT = """
