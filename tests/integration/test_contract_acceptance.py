@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from core.domain.api_key import digest, new_key
 from core.domain.states import Environment
 from core.use_cases import administration
 from tests.integration.conftest import NewSeller
@@ -381,7 +382,6 @@ async def test_the_job_list_has_fifty_jobs_a_page_newest_first_and_days_are_incl
 
 async def test_an_error_of_the_database_is_told_as_unavailable(own_database_url: str) -> None:
     from grpc_server.server import CoreServer
-
     from tests.support import service
     from tests.support.gateway import gateway
     from tests.support.rest import seller_of
@@ -403,3 +403,79 @@ async def test_an_error_of_the_database_is_told_as_unavailable(own_database_url:
 
     assert "job_items" not in str(body)
     assert healed.status == 202
+
+
+# Headers and secrets.
+
+
+async def test_every_answer_announces_the_end_of_v1_and_names_its_request(seller: Seller) -> None:
+    answers = [
+        await seller.live.publish("AAAAAAAAA1"),
+        await seller.live.get("/account"),
+        await seller.live.post("/products", {}),
+        await seller.with_key(None).get("/ping"),
+        await seller.live.get("/nowhere"),
+        await seller.client.call("DELETE", "/products", key=seller.tenant.live_key),
+    ]
+
+    assert [answer.status for answer in answers] == [202, 200, 422, 401, 404, 405]
+    for answer in answers:
+        assert answer.headers["deprecation"] == "@1769817600"
+        assert answer.headers["sunset"] == "Sun, 31 Jan 2027 23:59:59 GMT"
+        assert len(answer.headers["x-request-id"]) >= 16
+    assert len({answer.headers["x-request-id"] for answer in answers}) == len(answers)
+    named = await seller.client.call("GET", "/ping", key=seller.tenant.live_key, headers={"X-Request-Id": "mine-1"})
+    assert named.headers["x-request-id"] == "mine-1"
+
+
+async def test_without_limits_no_rate_is_announced(seller: Seller) -> None:
+    answer = await seller.live.get("/ping")
+
+    assert answer.status == 200
+    assert "ratelimit" not in answer.headers
+    assert "ratelimit-policy" not in answer.headers
+
+
+async def test_a_seller_may_have_any_number_of_keys(seller: Seller) -> None:
+    keys = [(await seller.tenant.key())[1] for _ in range(30)]
+    answers = [await seller.with_key(key).get("/ping") for key in keys]
+
+    assert {answer.status for answer in answers} == {200}
+    assert len({answer.json["key_id"] for answer in answers}) == 30
+    assert all("expires_at" not in answer.json for answer in answers)
+
+
+async def test_of_a_key_the_database_holds_its_digest_and_last_four_characters_only(
+    seller: Seller, database_url: str
+) -> None:
+    with psycopg.connect(database_url) as connection:
+        rows = connection.execute(
+            "SELECT k::text, encode(key_hash, 'hex'), last_four FROM api_keys k WHERE seller_id = %s",
+            (seller.tenant.seller_id,),
+        ).fetchall()
+
+    assert len(rows) == 2
+    digests = {digest(key).hex() for key in (seller.tenant.live_key, seller.tenant.test_key)}
+    assert {row[1] for row in rows} == digests
+    for text, _, last_four in rows:
+        for key in (seller.tenant.live_key, seller.tenant.test_key):
+            assert key[9:-4] not in text
+        assert last_four in (seller.tenant.live_key[-4:], seller.tenant.test_key[-4:])
+
+
+async def test_no_secret_reaches_a_log_or_an_answer(seller: Seller, capfd: pytest.CaptureFixture[str]) -> None:
+    idempotency_key = str(uuid.uuid4())
+    bad_key = new_key(Environment.LIVE).secret
+    answers = [
+        await seller.live.publish("AAAAAAAAA1", headers={"Idempotency-Key": idempotency_key}),
+        await seller.live.publish("AAAAAAAAA2", headers={"Idempotency-Key": idempotency_key}),
+        await seller.with_key(bad_key).get("/account"),
+        await seller.with_key(bad_key + "x").get("/products/jobs", status="completed"),
+        await seller.live.get("/products/test", sku="SECRET"),
+    ]
+    output = "".join(capfd.readouterr()) + "".join(str(answer.body) + str(answer.headers) for answer in answers)
+
+    assert [answer.status for answer in answers] == [202, 409, 401, 401, 422]
+    for secret in (seller.tenant.live_key, seller.tenant.test_key, bad_key, idempotency_key, "SECRET"):
+        assert secret not in output
+    assert "/api/v1/products" in output
