@@ -150,6 +150,7 @@ class Reconciler:
             # Somebody else was first, or the job was cancelled: the next look decides anew.
             await self._postpone(seller_id, environment, item, 1.0)
             return
+        await context.point("after_repost_commit")
         until = before + context.lease
         async with self._slots:
             result = await context.marketplace.create_listing(
@@ -157,6 +158,7 @@ class Reconciler:
                 item.stored.draft,
                 lambda: not context.stopping.is_set() and time.monotonic() + context.send_margin < until,
             )
+        await context.point("after_repost_send")
         await self._accounts.heard(account, result)
         decided = after_call(result, 0)
         metrics.reconciliations.labels("reposted").inc()
@@ -224,7 +226,9 @@ class Reconciler:
         async def read_back(_connection: Connection) -> Recorded | None:
             return None  # Guarded by the intent: writing again changes nothing.
 
+        await self._context.point("before_reconcile_commit")
         recorded = await self._context.database.transact(write, read_back)
+        await self._context.point("after_reconcile_commit")
         if recorded is not None:
             count(terms, [result], recorded)
 

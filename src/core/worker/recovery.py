@@ -44,6 +44,7 @@ class Recovery:
         try:
             await self._context.point("before_rescue")
             doubted = await self._context.database.transact(take, _read_back)
+            await self._context.point("after_rescue")
         except DatabaseError as error:
             log.error("rescue_failed", job_id=run[1], sqlstate=error.sqlstate)
             return 0
