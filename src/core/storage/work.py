@@ -220,6 +220,7 @@ async def insert_intents(
             "first_ordinal": run.first_ordinal,
             "fence": run.fence,
             "owner": owner,
+            "ordinals": [ordinal for ordinal, *_ in intents],
             "intents": msgspec.json.encode(
                 [
                     {"ordinal": ordinal, "sku": sku, "kind": kind, "draft": draft}

@@ -73,8 +73,8 @@ INSERT INTO intents (seller_id, environment, sku, job_id, ordinal, first_ordinal
 SELECT %(seller_id)s, %(environment)s, w.sku, %(job_id)s, w.ordinal, %(first_ordinal)s, %(fence)s, %(owner)s, w.kind,
     1, 'sending', w.draft, now()
 FROM jsonb_to_recordset(%(intents)s) AS w (ordinal int, sku text, kind text, draft jsonb)
-JOIN job_items i ON i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s AND i.ordinal = w.ordinal
-    AND i.status = 'pending'
+JOIN job_items i ON i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s
+    AND i.ordinal = ANY (%(ordinals)s::int[]) AND i.ordinal = w.ordinal AND i.status = 'pending'
 WHERE EXISTS (SELECT FROM work_runs r WHERE r.seller_id = %(seller_id)s AND r.job_id = %(job_id)s
     AND r.first_ordinal = %(first_ordinal)s AND r.owner = %(owner)s AND r.fence = %(fence)s AND r.leased_until > now())
 ORDER BY w.sku
@@ -90,6 +90,8 @@ WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = ANY 
 -- record: what became of items. The job's row is locked, which makes this the only writer of its items:
 -- sequences are gapless and in commit order. A result counts only if the writer's intent is still its own
 -- (or, for an item never sent, if it still holds the run): a rescued item belongs to somebody else.
+-- The keys stand once more as arrays, so that rows are found by the whole key whatever the statistics say:
+-- on a table that was empty a minute ago the planner would read the whole job for each item.
 WITH input AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(%(results)s) AS r (ordinal int, sku text, outcome text, intent boolean, fence bigint,
         attempts int, listing_id text, permalink text, price bigint, category_id text, category_name text, title text,
@@ -98,7 +100,7 @@ WITH input AS MATERIALIZED (
 ), resolved AS (
     DELETE FROM intents n USING input r
     WHERE r.intent AND r.outcome <> 'unknown' AND n.seller_id = %(seller_id)s AND n.environment = %(environment)s
-        AND n.sku = r.sku AND n.job_id = %(job_id)s AND n.ordinal = r.ordinal AND n.owner = %(owner)s
+        AND n.sku = ANY (ARRAY(SELECT sku FROM input)) AND n.sku = r.sku AND n.job_id = %(job_id)s AND n.ordinal = r.ordinal AND n.owner = %(owner)s
         AND n.fence = r.fence AND n.state = %(state)s
     RETURNING n.ordinal
 ), doubted AS (
@@ -107,13 +109,13 @@ WITH input AS MATERIALIZED (
         due_at = now() + make_interval(secs => %(first_search)s)
     FROM input r
     WHERE r.intent AND r.outcome = 'unknown' AND n.seller_id = %(seller_id)s AND n.environment = %(environment)s
-        AND n.sku = r.sku AND n.job_id = %(job_id)s AND n.ordinal = r.ordinal AND n.owner = %(owner)s
+        AND n.sku = ANY (ARRAY(SELECT sku FROM input)) AND n.sku = r.sku AND n.job_id = %(job_id)s AND n.ordinal = r.ordinal AND n.owner = %(owner)s
         AND n.fence = r.fence AND n.state = %(state)s
     RETURNING n.ordinal
 ), accepted AS (
     SELECT r.* FROM input r
-    JOIN job_items i ON i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s AND i.ordinal = r.ordinal
-        AND i.status = 'pending'
+    JOIN job_items i ON i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s
+        AND i.ordinal = ANY (ARRAY(SELECT ordinal FROM input)) AND i.ordinal = r.ordinal AND i.status = 'pending'
     WHERE r.outcome <> 'unknown' AND CASE WHEN r.intent THEN r.ordinal IN (SELECT ordinal FROM resolved)
         ELSE EXISTS (SELECT FROM work_runs w WHERE w.seller_id = %(seller_id)s AND w.job_id = %(job_id)s
             AND w.first_ordinal = %(first_ordinal)s AND w.owner = %(owner)s AND w.fence = r.fence) END
@@ -126,11 +128,13 @@ WITH input AS MATERIALIZED (
         price = coalesce(f.price, i.price), category_id = coalesce(f.category_id, i.category_id),
         retryable = f.retryable, error = f.error
     FROM finished f, (SELECT last_sequence FROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s) j
-    WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s AND i.ordinal = f.ordinal
+    WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s
+        AND i.ordinal = ANY (ARRAY(SELECT ordinal FROM input)) AND i.ordinal = f.ordinal
 ), deferred AS (
     UPDATE job_items i SET attempts = i.attempts + a.attempts FROM accepted a
     WHERE a.outcome = 'deferred' AND a.attempts > 0
-        AND i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s AND i.ordinal = a.ordinal
+        AND i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s
+        AND i.ordinal = ANY (ARRAY(SELECT ordinal FROM input)) AND i.ordinal = a.ordinal
 ), shown AS (
     INSERT INTO listings AS l (seller_id, environment, sku, listing_id, permalink, title, image, listing_type_id,
         price, currency, category_id, category_name, tax_category_id, status_meli, sub_status, app_status,
@@ -149,7 +153,8 @@ WITH input AS MATERIALIZED (
 ), promoted AS (
     UPDATE listings l SET published_to_live = true FROM finished f
     WHERE %(environment)s = 'live' AND f.outcome = 'success' AND l.seller_id = %(seller_id)s
-        AND l.environment = 'test' AND l.sku = f.sku AND NOT l.published_to_live
+        AND l.environment = 'test' AND l.sku = ANY (ARRAY(SELECT sku FROM input)) AND l.sku = f.sku
+        AND NOT l.published_to_live
 ), followed AS (
     INSERT INTO follow_ups (seller_id, follow_up_id, environment, kind, skus, due_at)
     SELECT %(seller_id)s, %(check_id)s::uuid, %(environment)s, 'check', array_agg(f.sku ORDER BY f.sku),
