@@ -15,7 +15,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 from cryptography.fernet import Fernet
@@ -265,7 +265,8 @@ class _Service:
             shutdown_grace=min(settings.drain_seconds, _GATEWAY_SECONDS),
         )
         bound = listener("LISTINGS_HTTP_ADDR", settings.http_addr)
-        channel = open_channel(config)
+        # Beside the core server the gateway calls it directly; a target means that it is elsewhere.
+        channel: Any = open_channel(config) if settings.grpc_target else core.loopback()
         try:
             async with running_gateway(config, channel, listener=bound) as address:
                 yield f"{address}/api/v1"

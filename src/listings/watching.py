@@ -27,6 +27,9 @@ from listings.output import Output, table
 PATIENCE_SECONDS: Final = 300.0
 """How long a watch goes on trying without a single message."""
 STREAM_SECONDS: Final = 3_600.0
+FIRST_DELAY = 0.2
+LONGEST_DELAY = 5.0
+"""Seconds between two tries to connect: they double from the first to the longest."""
 _FINAL: Final = frozenset(status.value for status in TERMINAL)
 _GIVEN_UP: Final = frozenset(
     {
@@ -95,23 +98,22 @@ def follow(
     told: Callable[[Watched, jobs_pb2.WatchJobResponse], None],
     *,
     patience: float = PATIENCE_SECONDS,
-    wait: Callable[[float], None] = time.sleep,
 ) -> Watched:
     """Follow a job to its end. ``told`` gets each message, after it was taken; each item result once, in order.
 
     A connection that breaks is made anew from the last result seen, for as long as something arrives within
-    ``patience`` seconds; ``wait`` is how to wait between two tries.
+    ``patience`` seconds.
 
     Raises:
         ApiError: the server refuses (unknown job, key revoked), or cannot be reached for that long.
     """
     watched = Watched(job_id)
-    heard, delay = time.monotonic(), 0.2
+    heard, delay = time.monotonic(), FIRST_DELAY
     while True:
         request = jobs_pb2.WatchJobRequest(job_id=job_id, after_sequence=watched.last_sequence)
         try:
             for event in core.jobs.WatchJob(request, timeout=STREAM_SECONDS, metadata=core.metadata):
-                heard, delay = time.monotonic(), 0.2
+                heard, delay = time.monotonic(), FIRST_DELAY
                 watched.take(event)
                 told(watched, event)
         except grpc.RpcError as error:
@@ -122,8 +124,8 @@ def follow(
             if watched.ended:
                 return watched
         watched.reconnects += 1
-        wait(delay * random.uniform(0.5, 1.0))  # noqa: S311 - spread, not secrecy
-        delay = min(delay * 2, 5.0)
+        time.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - spread, not secrecy
+        delay = min(delay * 2, LONGEST_DELAY)
 
 
 def watch_to_end(output: Output, core: Core, job_id: str) -> Watched:
@@ -244,14 +246,14 @@ def show_outcome(output: Output, watched: Watched) -> None:
         output.say(f"The failed ones, ready to be corrected: listings job failures {watched.job_id} --csv")
 
 
-def watch_all(output: Output, core: Core, *, wait: Callable[[float], None] = time.sleep) -> None:
+def watch_all(output: Output, core: Core) -> None:
     """Show the seller's active jobs as they come and go, until interrupted.
 
     Raises:
         ApiError: as ``follow``.
     """
     jobs: dict[str, jobs_pb2.Job] = {}
-    heard, delay = time.monotonic(), 0.2
+    heard, delay = time.monotonic(), FIRST_DELAY
     connected = False
     with _job_display(output) as show:
         while True:
@@ -259,7 +261,7 @@ def watch_all(output: Output, core: Core, *, wait: Callable[[float], None] = tim
                 for event in core.jobs.WatchJobs(
                     jobs_pb2.WatchJobsRequest(), timeout=STREAM_SECONDS, metadata=core.metadata
                 ):
-                    heard, delay, connected = time.monotonic(), 0.2, True
+                    heard, delay, connected = time.monotonic(), FIRST_DELAY, True
                     if event.WhichOneof("event") == "job":
                         jobs[event.job.job_id] = event.job
                         show(jobs, event.job)
@@ -267,8 +269,8 @@ def watch_all(output: Output, core: Core, *, wait: Callable[[float], None] = tim
                 code = error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
                 if code in _GIVEN_UP or not connected or time.monotonic() - heard > PATIENCE_SECONDS:
                     raise refusal(error) from None
-            wait(delay * random.uniform(0.5, 1.0))  # noqa: S311 - spread, not secrecy
-            delay = min(delay * 2, 5.0)
+            time.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - spread, not secrecy
+            delay = min(delay * 2, LONGEST_DELAY)
 
 
 @contextmanager
