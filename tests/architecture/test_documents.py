@@ -123,7 +123,7 @@ def test_diagram_and_table_of_the_item_show_exactly_the_moves_of_the_program() -
     assert _listed(section) == moves | {("(new)", "pending"), ("(new)", "skipped")}
 
 
-@pytest.mark.parametrize("page", [path for path in tracked_files() if path.suffix == ".md"], ids=lambda path: path.name)
+@pytest.mark.parametrize("page", [path for path in tracked_files() if path.suffix == ".md"], ids=place)
 def test_every_relative_link_of_a_page_leads_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     dead = [link for link in links if "://" not in link and not (page.parent / link).exists()]
@@ -131,7 +131,7 @@ def test_every_relative_link_of_a_page_leads_somewhere(page: Path) -> None:
     assert dead == []
 
 
-@pytest.mark.parametrize("page", [path for path in tracked_files() if path.suffix == ".md"], ids=lambda path: path.name)
+@pytest.mark.parametrize("page", [path for path in tracked_files() if path.suffix == ".md"], ids=place)
 def test_every_path_of_the_repository_that_a_page_names_exists(page: Path) -> None:
     named = re.findall(r"`((?:src|tests|docs|proto|bench|deploy)/[\w./-]+)`", page.read_text(encoding="utf-8"))
     missing = [name for name in named if not (ROOT / name).exists() and "NNNN" not in name]

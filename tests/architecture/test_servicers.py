@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 
 from grpc_server.methods import METHODS
-
 from listing_publication.v1 import account_pb2, admin_pb2, jobs_pb2, promotion_pb2, publishing_pb2
 from tests.architecture.sources import SOURCES, place, python_files, tree
 

@@ -18,7 +18,7 @@ from core.app import Application
 from core.use_cases import administration
 from grpc_server.server import CoreServer
 from tests.support import service
-from tests.support.gateway import Answer, Client, gateway
+from tests.support.gateway import Answer, Client, gateway, open_streams, until_watched
 from tests.support.service import Tenant, skus
 
 NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -457,8 +457,9 @@ async def test_ten_thousand_items_are_taken_and_one_more_is_not(rest: Client, te
 
 async def test_events_of_a_cancelled_job_end(rest: Client, tenant: Tenant) -> None:
     job_id = (await create(rest, tenant.test_key, items(3)))["job_id"]
+    before = open_streams()
     watching = asyncio.create_task(rest.call("GET", f"/products/jobs/{job_id}/events", key=tenant.live_key))
-    await asyncio.sleep(0.3)
+    await until_watched(before)
     await rest.call("POST", f"/products/jobs/{job_id}/cancel", key=tenant.live_key)
     async with asyncio.timeout(20):
         answer = await watching

@@ -13,7 +13,7 @@ from psycopg import sql
 from core.app import Application
 from grpc_server.server import CoreServer
 from tests.support import service
-from tests.support.gateway import Client, gateway
+from tests.support.gateway import Client, gateway, open_streams, until_watched
 from tests.support.postgres import start_test_postgres
 
 BODY = {"items": [{"sku": "B000000001", "category_id": "MCO1055"}]}
@@ -98,8 +98,9 @@ async def test_a_draining_core_ends_event_streams_so_that_clients_resume(own_app
     async with gateway(server.target) as client:
         made = (await client.call("POST", "/products", key=tenant.test_key, value=BODY)).json
         path = f"/products/jobs/{made['job_id']}/events"
+        before = open_streams()
         watching = asyncio.create_task(client.call("GET", path, key=tenant.test_key))
-        await asyncio.sleep(0.3)
+        await until_watched(before)
         await server.drain()
         async with asyncio.timeout(5):
             answer = await watching

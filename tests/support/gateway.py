@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 
+from core import metrics
 from http_gateway.config import GatewayConfig
 from http_gateway.server import open_channel, running_gateway
 
@@ -112,3 +113,13 @@ async def until_async(look: Any, seconds: float = 5.0) -> Any:
         while not (value := await look()):
             await asyncio.sleep(0.05)
     return value
+
+
+async def until_watched(before: float, seconds: float = 5.0) -> None:
+    """Returns when a watch stream more than ``before`` (see ``open_streams``) is open in this process."""
+    await until(lambda: open_streams() > before, seconds)
+
+
+def open_streams() -> float:
+    """Watch streams open in this process."""
+    return next(sample.value for metric in metrics.watchers.collect() for sample in metric.samples)
