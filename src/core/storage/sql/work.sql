@@ -49,14 +49,23 @@ SELECT i.ordinal, i.sku, i.category_id, i.price, i.attempts,
     t.sku IS NOT NULL AS promotable, t.category_id, t.price, t.category_name,
     c.title IS NOT NULL AS predicted, c.category_id, c.category_name
 FROM job_items i
-LEFT JOIN products p ON p.sku = i.sku
-LEFT JOIN listings l ON l.seller_id = i.seller_id AND l.environment = %(environment)s AND l.sku = i.sku
-LEFT JOIN listings t ON %(environment)s = 'live' AND t.seller_id = i.seller_id AND t.environment = 'test'
-    AND t.sku = i.sku AND t.published_at IS NOT NULL AND t.app_status = 1
-    AND t.status_meli NOT IN ('closed', 'inactive') AND t.price IS NOT NULL
-    AND (%(promotion)s OR NOT t.published_to_live)
-LEFT JOIN category_predictions c ON c.site_id = %(site_id)s AND c.title = p.title
-    AND c.predicted_at > now() - interval '30 days'
+-- Each OFFSET 0 makes a look-up by whole key of what the planner, without statistics, would join by reading
+-- all of the seller's rows for each item.
+LEFT JOIN LATERAL (SELECT * FROM products p WHERE p.sku = i.sku OFFSET 0) p ON true
+LEFT JOIN LATERAL (
+    SELECT * FROM listings l
+    WHERE l.seller_id = %(seller_id)s AND l.environment = %(environment)s AND l.sku = i.sku OFFSET 0
+) l ON true
+LEFT JOIN LATERAL (
+    SELECT * FROM listings t
+    WHERE %(environment)s = 'live' AND t.seller_id = %(seller_id)s AND t.environment = 'test' AND t.sku = i.sku
+        AND t.published_at IS NOT NULL AND t.app_status = 1 AND t.status_meli NOT IN ('closed', 'inactive')
+        AND t.price IS NOT NULL AND (%(promotion)s OR NOT t.published_to_live) OFFSET 0
+) t ON true
+LEFT JOIN LATERAL (
+    SELECT * FROM category_predictions c
+    WHERE c.site_id = %(site_id)s AND c.title = p.title AND c.predicted_at > now() - interval '30 days' OFFSET 0
+) c ON true
 WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s
     AND i.ordinal BETWEEN %(first_ordinal)s AND %(last_ordinal)s AND i.status = 'pending'
     AND NOT EXISTS (SELECT FROM intents n WHERE n.seller_id = i.seller_id AND n.environment = %(environment)s
