@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,15 @@ def server_credentials(settings: Settings) -> grpc.ServerCredentials | None:
         return None
     if certificate is None or key is None:
         raise SettingsError("LISTINGS_GRPC_TLS_CERTIFICATE, LISTINGS_GRPC_TLS_KEY: both or neither")
+    try:
+        # gRPC takes anything and says no more than "no port" about it later.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except ssl.SSLError:
+        raise SettingsError(
+            "LISTINGS_GRPC_TLS_CERTIFICATE, LISTINGS_GRPC_TLS_KEY: must be a PEM certificate and its key"
+        ) from None
+    except OSError:
+        pass  # told by name below
     pair = (_file("LISTINGS_GRPC_TLS_KEY", key), _file("LISTINGS_GRPC_TLS_CERTIFICATE", certificate))
     root = _file("LISTINGS_GRPC_TLS_CLIENT_CA", authority) if authority else None
     return grpc.ssl_server_credentials([pair], root_certificates=root, require_client_auth=root is not None)
