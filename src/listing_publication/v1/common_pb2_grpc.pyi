@@ -9,7 +9,13 @@ in the initial metadata. The key decides seller and environment; no request carr
 
 Errors are canonical statuses with `google.rpc.ErrorInfo` (domain `listing-publication`, reason one of
 the E_ codes), `google.rpc.BadRequest` for each offending place, and `google.rpc.RetryInfo` where a
-later try can succeed. A call without a deadline is given one by the server.
+later try can succeed. A call without a deadline is given one by the server. The places of a BadRequest
+are cut from the end to fit gRPC's default limit of metadata; a client that takes more says so in the
+metadata entry `x-max-metadata-bytes` and is told all of them (at most 100). Field names of places: a
+JSON Pointer into the request (begins with a slash), or the parameter's name in REST v1.
+
+Every answer carries `x-request-id` in its initial metadata, and for a known key `ratelimit-policy` and
+`ratelimit` unless limits are off.
 
 Conventions: times are UTC; money is an integer in the seller's currency (COP: whole pesos); a field
 marked `optional` that is absent means "not known" in answers and "not given" in requests.

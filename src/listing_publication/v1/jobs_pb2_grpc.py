@@ -117,12 +117,16 @@ class JobServiceServicer:
 
     def WatchJob(self, request, context):
         """Streams a job: first the job as it stands, then every item result exactly once in `sequence` order
-        (gapless per job), with progress and, when quiet, heartbeats. Ends OK after the terminal state.
-        Reconnect with the last `sequence` seen: nothing is lost, nothing comes twice. Scope `products:read`.
+        (gapless per job), with progress and, when quiet, heartbeats; the job again at each change of its
+        status, and as the last message. Ends OK when the job is terminal and none of its items is pending: of
+        a cancelled job some may still be on the wire. Reconnect with the last `sequence` seen: nothing is
+        lost, nothing comes twice, also after a retry, whose results have higher sequences. Waits while the
+        database is away. Scope `products:read`.
         Not guaranteed: that each progress message is delivered; only item results and the end are.
-        Errors: NOT_FOUND, OUT_OF_RANGE (after_sequence beyond the job's last), RESOURCE_EXHAUSTED (too many
-        streams of this seller), UNAUTHENTICATED (also in mid stream, when the key is revoked), UNAVAILABLE
-        (the server drains: resume elsewhere).
+        Errors: NOT_FOUND, INVALID_ARGUMENT (after_sequence below 0 or beyond the job's last),
+        RESOURCE_EXHAUSTED (too many streams of this seller), UNAUTHENTICATED (also in mid stream, within 5
+        seconds of the key's end), UNAVAILABLE (the server drains, or the stream has reached its greatest age:
+        resume).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -130,8 +134,9 @@ class JobServiceServicer:
 
     def WatchJobs(self, request, context):
         """Streams the seller's active jobs: each as it stands, then one message whenever one changes, appears
-        or ends. Runs until the client leaves or the stream reaches its greatest age (then UNAVAILABLE:
-        resume). Scope `products:read`.
+        or ends (one that appears and ends at once is told once, ended). Runs until the client leaves, the
+        server drains, or the stream reaches its greatest age or falls far behind (then UNAVAILABLE: watch
+        again; the active jobs are told first). Scope `products:read`. Errors as for WatchJob.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
