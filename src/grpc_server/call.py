@@ -31,6 +31,8 @@ class Call:
     initial: Metadata = field(default_factory=list)
     initial_sent: bool = False
     trailing: Metadata = field(default_factory=list)
+    bound: dict[str, Any] = field(default_factory=dict)
+    """What is bound to every log line of the call, by name, as tokens to undo it."""
     status: str = "OK"
     code: str = ""
 

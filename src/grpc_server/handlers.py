@@ -10,13 +10,14 @@ from typing import Any
 import grpc
 
 from core.app import Application
+from core.use_cases.authorize import Access
 from core.use_cases.hub import Hub
 from grpc_server.call import Behaviour
 from grpc_server.interceptors.admission import admitting_keys, admitting_operators, refusing_all
 from grpc_server.interceptors.deadline import with_deadline
 from grpc_server.interceptors.errors import answering_errors
 from grpc_server.interceptors.observing import observed
-from grpc_server.methods import METHODS, OperatorOnly, access_of
+from grpc_server.methods import METHODS, AsNamed, OperatorOnly, access_of
 from grpc_server.servicers.account import AccountServicer
 from grpc_server.servicers.admin import AdminServicer
 from grpc_server.servicers.jobs import JobServicer
@@ -70,7 +71,9 @@ def _wrapped(application: Application, method: str, handler: Any) -> Any:
     # A stream has a greatest age instead of a deadline.
     limited = admitted if streams else with_deadline(admitted, settings.default_deadline_seconds)
     proxies = frozenset(each.strip() for each in settings.trusted_proxies.split(",") if each.strip())
-    behaviour = observed(method, answering_errors(limited), proxies)
+    demand = METHODS.get(method)
+    reads = not streams and isinstance(demand, Access | AsNamed) and not getattr(demand, "writes", False)
+    behaviour = observed(method, answering_errors(limited), proxies, reads=reads)
     make: Callable[..., Any] = grpc.unary_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
     return make(
         behaviour,

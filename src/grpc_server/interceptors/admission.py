@@ -6,7 +6,7 @@ import hashlib
 import hmac
 from typing import Any
 
-import structlog
+from structlog.contextvars import bind_contextvars
 
 from core.domain import api_key
 from core.errors import ApiError
@@ -32,9 +32,9 @@ def admitting_keys(behaviour: Behaviour, authorizer: Authorizer, access_of: Acce
             call.initial += (("ratelimit-policy", rate.policy), ("ratelimit", rate.state))
 
         await authorizer.admit(principal, access_of(request), told)
-        with structlog.contextvars.bound_contextvars(key_id=principal.key_id):
-            await call.send_initial(context)
-            return await behaviour(request, context)
+        call.bound |= bind_contextvars(key_id=principal.key_id)
+        await call.send_initial(context)
+        return await behaviour(request, context)
 
     return run
 

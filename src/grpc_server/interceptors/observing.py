@@ -7,10 +7,12 @@ import re
 import secrets
 import time
 from collections import Counter as Tally
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
 import structlog
+from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from core import metrics
 from core.settings import is_loopback
@@ -18,16 +20,21 @@ from grpc_server.call import Behaviour, Call, enter, leave
 
 log = structlog.get_logger("grpc_server.call")
 
+SLOW_SECONDS = 1.0
+"""A call that took longer is always logged."""
+
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}", re.ASCII)
 _PEER = re.compile(r"ipv[46]:\[?([0-9a-fA-F:.]+)(?:%[^\]]*)?\]?:[0-9]+", re.ASCII)
 _ADDRESS = re.compile(r"[0-9a-fA-F:.]{2,45}", re.ASCII)
 
 
-def observed(method: str, behaviour: Behaviour, proxies: frozenset[str]) -> Behaviour:
+def observed(method: str, behaviour: Behaviour, proxies: frozenset[str], *, reads: bool) -> Behaviour:
     """The behaviour, with its call made known, logged and counted.
 
     Args:
         method: full name.
+        reads: its successes are logged at DEBUG only: a line costs more than the rest of such a call, and
+            the metrics count it all the same.
         proxies: peers that are believed about whom they speak for, beside those of this machine.
     """
     name = method.rpartition(".")[2]
@@ -38,7 +45,7 @@ def observed(method: str, behaviour: Behaviour, proxies: frozenset[str]) -> Beha
         call = _call(method, context, proxies)
         call.initial.append(("x-request-id", call.request_id))
         entered = enter(call)
-        bound = structlog.contextvars.bind_contextvars(request_id=call.request_id)
+        call.bound |= bind_contextvars(request_id=call.request_id)
         try:
             return await behaviour(request, context)
         except asyncio.CancelledError:
@@ -50,21 +57,24 @@ def observed(method: str, behaviour: Behaviour, proxies: frozenset[str]) -> Beha
             metrics.grpc_calls.labels(name, call.status).inc()
             if call.code:
                 metrics.refusals.labels(call.code).inc()
-            _write_line(name, call, took)
-            structlog.contextvars.reset_contextvars(**bound)
+            _write_line(name, call, took, quiet=reads)
+            reset_contextvars(**call.bound)
             leave(entered)
 
     return run
 
 
-def _write_line(name: str, call: Call, took: float) -> None:
+def _write_line(name: str, call: Call, took: float, *, quiet: bool) -> None:
     fields: dict[str, Any] = {"method": name, "status": call.status, "milliseconds": round(took * 1000, 2)}
     if call.code:
         fields["code"] = call.code
     if call.principal is not None:
         fields["seller_id"] = call.principal.seller_id
         fields["key_id"] = call.principal.key_id
-    log.info("call", **fields)
+    if quiet and call.status == "OK" and took < SLOW_SECONDS:
+        log.debug("call", **fields)
+    else:
+        log.info("call", **fields)
 
 
 def _call(method: str, context: Any, proxies: frozenset[str]) -> Call:
@@ -85,6 +95,7 @@ def _call(method: str, context: Any, proxies: frozenset[str]) -> Call:
     )
 
 
+@lru_cache(4096)
 def client_address(peer: str, claimed: str | bytes | None, proxies: frozenset[str]) -> str:
     """The address bad keys are counted by: the peer's, or what a peer that may speak for others claims."""
     match = _PEER.fullmatch(unquote(peer))
