@@ -30,7 +30,7 @@ from core.use_cases.feeds import PAGE, Feed, ItemResult, JobFeed, SellerFeed
 CACHED_PAGES = 32
 """Full pages of all jobs kept for watchers that lag: many of them often start at the beginning together."""
 GATHER_SECONDS = 0.05
-"""Notifications within this time are answered by one read."""
+"""From one look to the next at least, however many notifications come."""
 
 log = structlog.get_logger("core.hub")
 
@@ -215,10 +215,11 @@ class Hub:
             except Exception:
                 # One reading that fails for a reason of its own must not end all streams of the process.
                 log.exception("watching_failed")
+            looked_at = time.monotonic()
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(GATHER_SECONDS, due - time.monotonic())):
+                async with asyncio.timeout(max(GATHER_SECONDS, due - looked_at)):
                     await self._hint.wait()
-                    await asyncio.sleep(GATHER_SECONDS)
+                    await asyncio.sleep(looked_at + GATHER_SECONDS - time.monotonic())
             self._hint.clear()
 
     async def _look(self, everything: bool) -> None:
