@@ -67,7 +67,8 @@ breaking: setup  ## Fail when proto/ breaks clients of the last release (the new
 
 requirements: setup  ## Pin again what pyproject.toml asks for (ARGS=--upgrade for newer versions)
 	$(PIP_COMPILE) $(ARGS) -o requirements.txt pyproject.toml
-	$(PIP_COMPILE) $(ARGS) --extra dev -c requirements.txt -o requirements-dev.txt pyproject.toml
+	$(PIP_COMPILE) $(ARGS) --extra otel -c requirements.txt -o requirements-otel.txt pyproject.toml
+	$(PIP_COMPILE) $(ARGS) --extra dev --extra otel -c requirements.txt -c requirements-otel.txt -o requirements-dev.txt pyproject.toml
 
 bench: setup  ## Measure the service side by side with its floors and peers (ARGS=--quick: six minutes)
 	$(BIN)/python -m bench $(ARGS)

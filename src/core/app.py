@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core import metrics
+from core import metrics, tracing
 from core.settings import Settings, SettingsError
 from core.storage.accounts import StoredSlotStore, StoredTokenStore, TokenCipher
 from core.storage.database import Database
@@ -42,6 +42,7 @@ class Application:
     async def open(self, wait: float = 30.0) -> None:
         """Connect to the database; raises psycopg_pool.PoolTimeout when it stays away that long."""
         await self.database.open(wait)
+        metrics.follow_pool(self.database.usage)
 
     async def close(self) -> None:
         """Close what open() opened."""
@@ -70,6 +71,8 @@ class Application:
             # Searches and follow-ups beside the sends; a call must never wait for a connection.
             connections=settings.worker_concurrency + 16,
             observe=_observe,
+            observe_wait=metrics.marketplace_wait_seconds.observe,
+            observe_refresh=lambda outcome: metrics.token_refreshes.labels(outcome).inc(),
         )
 
     def worker(self, marketplace: Marketplace) -> Worker:
@@ -83,3 +86,5 @@ class Application:
 def _observe(operation: str, outcome: str, seconds: float) -> None:
     metrics.marketplace_calls.labels(operation, outcome).inc()
     metrics.marketplace_seconds.labels(operation).observe(seconds)
+    failed = None if outcome in ("done", "refused") else outcome
+    tracing.told(f"marketplace {operation}", seconds, failed=failed, outcome=outcome)

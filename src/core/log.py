@@ -1,7 +1,7 @@
 """Structured logs: one event name and fields, for people or as JSON, with secrets cut out at every handler.
 
 ``configure`` is called once per process. Context (request id, key id, job id) is bound with
-``structlog.contextvars.bind_contextvars`` and stands on every line of that task.
+``structlog.contextvars.bind_contextvars`` and stands on every line of that task; the trace id, when it is traced, too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
+
+from core import tracing
 
 REDACTED = "[redacted]"
 
@@ -78,6 +80,7 @@ def configure(*, log_format: str = "text", level: str = "INFO") -> None:
     """
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
+        tracing.add_ids,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -5,9 +5,20 @@ Labels never hold a seller's data, a key or an address: cardinality stays small 
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge, Histogram
+import importlib.metadata
+import platform
+from collections.abc import Callable
+
+from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
+
+# When each series was made is of no use to anybody and doubles what a scrape reads.
+disable_created_metrics()
 
 _LATENCY = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+build_info = Gauge(
+    "listings_build_info", "Always 1: what runs here, as labels.", ["role", "version", "python_version"]
+)
 
 http_requests = Counter(
     "listings_http_requests_total", "REST requests by route, method and status.", ["route", "method", "status"]
@@ -20,6 +31,11 @@ refusals = Counter("listings_refusals_total", "Refused requests by error code.",
 jobs_accepted = Counter("listings_jobs_accepted_total", "Jobs accepted.", ["environment", "kind"])
 replays = Counter("listings_idempotent_replays_total", "Answers replayed for an idempotency key.")
 watchers = Gauge("listings_watchers", "Open watch streams of this process.")
+
+jobs_finished = Counter("listings_jobs_finished_total", "Jobs whose last item got its result, by status.", ["status"])
+jobs_stopped = Counter(
+    "listings_jobs_stopped_total", "Jobs ended because their account cannot go on, by reason.", ["reason"]
+)
 
 items_finished = Counter(
     "listings_items_finished_total", "Items that got a result, by status.", ["environment", "status"]
@@ -43,6 +59,11 @@ marketplace_calls = Counter(
 marketplace_seconds = Histogram(
     "listings_marketplace_call_seconds", "Time of a marketplace call.", ["operation"], buckets=_LATENCY
 )
+marketplace_wait_seconds = Histogram(
+    "listings_marketplace_wait_seconds", "Time calls waited for the application's rate.", buckets=_LATENCY
+)
+token_refreshes = Counter("listings_token_refreshes_total", "Refreshes of marketplace tokens by outcome.", ["outcome"])
+accounts_resting = Gauge("listings_accounts_resting", "Accounts that this worker lets rest now.")
 accounts_paused = Counter("listings_account_pauses_total", "Times an account was paused, by reason.", ["reason"])
 runs_due = Gauge("listings_runs_due", "Runs that are due and held by nobody.")
 oldest_due_seconds = Gauge("listings_oldest_due_run_seconds", "Age of the longest-due run held by nobody.")
@@ -50,4 +71,28 @@ oldest_pending_seconds = Gauge("listings_oldest_pending_job_seconds", "Age of th
 jobs_by_status = Gauge("listings_active_jobs", "Jobs not done, by status.", ["status"])
 reconciling_items = Gauge("listings_reconciling_items", "Items whose outcome is being searched for.")
 audit_findings = Counter("listings_audit_findings_total", "Books that did not add up. Alarm on any.")
-database_up = Gauge("listings_database_up", "1 while a write-capable database answers this process.")
+database_up = Gauge("listings_database_up", "1 while a write-capable database answers this process.", ["role"])
+database_connections = Gauge(
+    "listings_database_connections", "Connections of this process to its database, by what they do.", ["state"]
+)
+database_waiting = Gauge("listings_database_waiting", "Callers that wait for a connection.")
+
+
+def follow_pool(usage: Callable[[], tuple[int, int, int]]) -> None:
+    """Show a pool of connections from now on.
+
+    Args:
+        usage: connections in use, idle ones, and callers that wait for one; asked at each scrape.
+    """
+    database_connections.labels("in_use").set_function(lambda: usage()[0])
+    database_connections.labels("idle").set_function(lambda: usage()[1])
+    database_waiting.set_function(lambda: usage()[2])
+
+
+def describe_process(role: str) -> None:
+    """Tell what runs here. Once per process, before anything is shown.
+
+    Args:
+        role: serve, core, gateway or worker.
+    """
+    build_info.labels(role, importlib.metadata.version("listing-publication"), platform.python_version()).set(1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
 from typing import Any
 
 import grpc
 
+from core import tracing
 from core.app import Application
 from core.use_cases.authorize import Access
 from core.use_cases.hub import Hub
@@ -17,7 +17,9 @@ from grpc_server.interceptors.admission import admitting_keys, admitting_operato
 from grpc_server.interceptors.deadline import with_deadline
 from grpc_server.interceptors.errors import answering_errors
 from grpc_server.interceptors.observing import observed
+from grpc_server.interceptors.tracing import traced
 from grpc_server.methods import METHODS, AsNamed, OperatorOnly, access_of
+from grpc_server.patience import write_all
 from grpc_server.servicers.account import AccountServicer
 from grpc_server.servicers.admin import AdminServicer
 from grpc_server.servicers.jobs import JobServicer
@@ -73,7 +75,11 @@ def _wrapped(application: Application, method: str, handler: Any) -> Any:
     proxies = frozenset(each.strip() for each in settings.trusted_proxies.split(",") if each.strip())
     demand = METHODS.get(method)
     reads = not streams and isinstance(demand, Access | AsNamed) and not getattr(demand, "writes", False)
-    behaviour = observed(method, answering_errors(limited), proxies, reads=reads)
+    answering = answering_errors(limited)
+    if tracing.enabled() and not streams:
+        # A watch may last an hour: its span would tell nobody anything until then.
+        answering = traced(method, answering)
+    behaviour = observed(method, answering, proxies, reads=reads)
     make: Callable[..., Any] = grpc.unary_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
     return make(
         behaviour,
@@ -97,10 +103,6 @@ def _writing(stream: Callable[[Any, Any], AsyncIterator[Any]]) -> Behaviour:
     assert inspect.isasyncgenfunction(stream)  # noqa: S101 - a mistake of ours, found when the server is built
 
     async def run(request: Any, context: Any) -> None:
-        messages: Any = stream(request, context)
-        async with aclosing(messages):
-            async for message in messages:
-                # Waits while the reader's window is full: this is all that a slow reader does.
-                await context.write(message)
+        await write_all(stream(request, context), context)
 
     return run

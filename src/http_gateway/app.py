@@ -5,8 +5,9 @@ from __future__ import annotations
 import grpc
 import msgspec
 from starlette.routing import Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from core import tracing
 from http_gateway.calls import Core, Stream
 from http_gateway.config import GatewayConfig
 from http_gateway.docs_page import render_docs
@@ -19,6 +20,7 @@ from http_gateway.routes.ping import PingRoutes
 from http_gateway.routes.products import Products
 from http_gateway.routes.test_products import TestProducts
 from http_gateway.routing import API_PREFIX, ApiRoute, no_such_path
+from http_gateway.tracing import Traced
 
 
 class Gateway:
@@ -33,7 +35,8 @@ class Gateway:
         self._streams: set[Stream] = set()
         self.routes = _routes(Core(channel, config), channel, self._streams)
         """Every path that is served."""
-        self._app = Edge(Router(self.routes, redirect_slashes=False, default=no_such_path), config)
+        app: ASGIApp = Edge(Router(self.routes, redirect_slashes=False, default=no_such_path), config)
+        self._app = Traced(app) if tracing.enabled() else app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI entry."""

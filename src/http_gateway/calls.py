@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeVar
 import grpc
 from starlette.requests import Request
 
+from core import tracing
 from core.errors import ApiError, Violation
 from http_gateway.config import GatewayConfig
 from http_gateway.decode import violation
@@ -246,6 +247,8 @@ def _metadata(request: Request) -> list[tuple[str, str]]:
     client = request.scope.get("client")
     if client is not None and _ADDRESS.fullmatch(client[0]) is not None:
         metadata.append(("x-client-address", client[0]))
+    if (context := tracing.current()) is not None:
+        metadata.append((tracing.HEADER, context))
     return metadata
 
 

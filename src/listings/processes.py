@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from core import log
+from core import log, metrics, tracing
 from core.settings import Settings
 from listings.output import AsJson, Output, UsageError
 
@@ -23,14 +23,19 @@ SharePort = Annotated[bool, typer.Option("--share-port", hidden=True)]
 NAMES = frozenset({"serve", "grpc", "gateway", "worker", "sandbox", "migrate"})
 
 
-def load_settings() -> Settings:
-    """The settings, and the log as they want it.
+def load_settings(role: str) -> Settings:
+    """The settings; log, traces and what metrics say of this process are as they want them.
+
+    Args:
+        role: serve, core, gateway, worker, sandbox or migrate: how logs, metrics and traces name this process.
 
     Raises:
         SettingsError: a setting is wrong.
     """
     settings = Settings.load()
     log.configure(log_format=settings.log_format, level=settings.log_level)
+    metrics.describe_process(role)
+    tracing.configure(role)
     return settings
 
 
@@ -59,7 +64,7 @@ def serve(
     with Output(as_json) as output:
         from listings.serve import run_serve
 
-        run_serve(load_settings(), output, workers=workers, demo=demo)
+        run_serve(load_settings("serve"), output, workers=workers, demo=demo)
 
 
 def grpc(processes: Processes = 1, supervised: Supervised = False, share_port: SharePort = False) -> None:
@@ -72,7 +77,7 @@ def grpc(processes: Processes = 1, supervised: Supervised = False, share_port: S
     with Output() as output:
         from listings.single import run_grpc
 
-        run_grpc(load_settings(), output, processes=processes, supervised=supervised, share_port=share_port)
+        run_grpc(load_settings("core"), output, processes=processes, supervised=supervised, share_port=share_port)
 
 
 def gateway(processes: Processes = 1, supervised: Supervised = False, share_port: SharePort = False) -> None:
@@ -83,7 +88,7 @@ def gateway(processes: Processes = 1, supervised: Supervised = False, share_port
     with Output() as output:
         from listings.single import run_gateway
 
-        run_gateway(load_settings(), output, processes=processes, supervised=supervised, share_port=share_port)
+        run_gateway(load_settings("gateway"), output, processes=processes, supervised=supervised, share_port=share_port)
 
 
 def worker(processes: Processes = 1, supervised: Supervised = False) -> None:
@@ -94,7 +99,7 @@ def worker(processes: Processes = 1, supervised: Supervised = False) -> None:
     with Output() as output:
         from listings.single import run_worker
 
-        run_worker(load_settings(), output, processes=processes, supervised=supervised)
+        run_worker(load_settings("worker"), output, processes=processes, supervised=supervised)
 
 
 def sandbox(context: typer.Context, supervised: Supervised = False) -> None:
@@ -108,7 +113,7 @@ def sandbox(context: typer.Context, supervised: Supervised = False) -> None:
     with Output() as output:
         from listings.single import run_sandbox
 
-        run_sandbox(load_settings(), output, context.args, supervised=supervised)
+        run_sandbox(load_settings("sandbox"), output, context.args, supervised=supervised)
 
 
 def migrate(as_json: AsJson = False) -> None:
@@ -123,7 +128,7 @@ def migrate(as_json: AsJson = False) -> None:
 
         applied: list[str] = []
         try:
-            version = apply(find_database_url(load_settings()), applied.append)
+            version = apply(find_database_url(load_settings("migrate")), applied.append)
         except MigrationError as error:
             raise UsageError(str(error)) from None
         output.document({"version": version, "applied": applied})

@@ -100,8 +100,8 @@ ObserveCall = Callable[[str, str, float], None]
 R = TypeVar("R", bound=Result)
 
 
-def _ignore(operation: str, outcome: str, seconds: float) -> None:
-    """The default of ``observe``."""
+def _ignore(*_: object) -> None:
+    """The default of everything that is told."""
 
 
 @dataclass(slots=True)
@@ -138,6 +138,8 @@ class MercadoLibre:
         connections: connections at once; further calls wait for one within their timeout.
         picture_retry_seconds: least pause after pictures that could not be processed.
         observe: told of every operation.
+        observe_wait: told how long each call waited for the application's rate, in seconds.
+        observe_refresh: told how each refresh of a token ended: refreshed, refused, failed or other_user.
         http: takes the place of the HTTP client.
 
     Raises:
@@ -158,10 +160,13 @@ class MercadoLibre:
         connections: int = 100,
         picture_retry_seconds: float = 15.0,
         observe: ObserveCall = _ignore,
+        observe_wait: Callable[[float], object] = _ignore,
+        observe_refresh: Callable[[str], object] = _ignore,
         http: HttpClient | None = None,
     ) -> None:
         self._site = site
         self._observe = observe
+        self._observe_wait = observe_wait
         self._picture_retry_seconds = picture_retry_seconds
         self._http = http or AiohttpClient(base_url, timeout_seconds=timeout_seconds, connections=connections)
         per_second = calls_per_second(rate)
@@ -174,6 +179,7 @@ class MercadoLibre:
             client_secret=client_secret,
             timeout_seconds=timeout_seconds,
             before_send=self._wait_for_slot,
+            observe=observe_refresh,
         )
         self._categories: dict[str, _KnownCategory] = {}
         self._category_flights: dict[str, asyncio.Task[_KnownCategory]] = {}
@@ -194,11 +200,13 @@ class MercadoLibre:
         """None when one call may be sent now."""
         if self._throttle is None:
             return None
+        began = time.perf_counter()
         try:
             seconds = await self._throttle.acquire()
         except Exception:
-            _LOG.exception("marketplace.slots_failed")
+            _LOG.exception("marketplace_slots_failed")
             return not_sent("internal_error")
+        self._observe_wait(time.perf_counter() - began)
         return throttled_by_us(seconds) if seconds else None
 
     async def _call(
@@ -231,7 +239,7 @@ class MercadoLibre:
             if refused is not None:
                 # A token fresh from a refresh was refused: asking again cannot help.
                 _LOG.error(
-                    "marketplace.token_refused_twice",
+                    "marketplace_token_refused_twice",
                     seller_id=account.seller_id,
                     environment=account.environment.value,
                 )
@@ -259,7 +267,7 @@ class MercadoLibre:
         """The result of a 429 with its pause; tells the application's throttle once per burst."""
         seconds, news = self._backoff.seconds(result.retry_after)
         if news:
-            _LOG.warning("marketplace.throttled", retry_after=round(seconds, 1))
+            _LOG.warning("marketplace_throttled", retry_after=round(seconds, 1))
             if self._throttle is not None:
                 await self._throttle.pause(seconds)
         return replace(result, retry_after=seconds)
@@ -464,7 +472,7 @@ class MercadoLibre:
         result, rebuilt = await self._create(account, draft, form, may_send)
         if rebuilt is not None:
             _LOG.info(
-                "marketplace.body_rebuilt", seller_id=account.seller_id, sku=draft.sku, change=_change(form, rebuilt)
+                "marketplace_body_rebuilt", seller_id=account.seller_id, sku=draft.sku, change=_change(form, rebuilt)
             )
             result, _ = await self._create(account, draft, rebuilt, may_send)
             if rebuilt.model is not form.model and result.outcome is Outcome.DONE:
@@ -483,7 +491,7 @@ class MercadoLibre:
                 listing = read_listing(answer.body)
                 if listing is None or listing.sku != draft.sku or not listing.listing_id.startswith(account.site_id):
                     # It may well exist; only its own words could have told which it is.
-                    _LOG.warning("marketplace.unexpected_creation", seller_id=account.seller_id, sku=draft.sku)
+                    _LOG.warning("marketplace_unexpected_creation", seller_id=account.seller_id, sku=draft.sku)
                     return _as(ListingResult, uncertain(safe=False, causes=(Cause("unexpected_answer", ""),))), None
                 return ListingResult(outcome=Outcome.DONE, listing=listing), None
             if answer.status == 400:

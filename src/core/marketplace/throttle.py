@@ -119,7 +119,7 @@ class Throttle:
             await self._store.slow_down(self._application, seconds)
         except Exception:
             # The answer that asked for it must still be told; the next 429 asks again.
-            _LOG.exception("marketplace.slow_down_failed")
+            _LOG.exception("marketplace_slow_down_failed")
 
 
 class Backoff:

@@ -57,6 +57,7 @@ class Tokens:
         client_secret: its secret.
         timeout_seconds: of one request; sizes the guard.
         before_send: waits for the application's throttle; a result means that the wait is too long.
+        observe: told how each refresh ended: refreshed, refused, failed or other_user.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Tokens:
         client_secret: str,
         timeout_seconds: float,
         before_send: Callable[[], Awaitable[Result | None]],
+        observe: Callable[[str], object] = lambda outcome: None,
     ) -> None:
         self._store = store
         self._http = http
@@ -76,6 +78,7 @@ class Tokens:
         # Two tries of the refresh and storing the pair.
         self._guard_seconds = 2 * timeout_seconds + 10
         self._before_send = before_send
+        self._observe = observe
         self._grants: dict[_Key, Grant] = {}
         self._flights: dict[_Key, asyncio.Task[Grant | Result]] = {}
 
@@ -107,7 +110,7 @@ class Tokens:
         try:
             await self._store.require_authorization(account.seller_id, account.environment, version)
         except Exception:
-            _LOG.exception("marketplace.account_mark_failed", seller_id=account.seller_id)
+            _LOG.exception("marketplace_account_mark_failed", seller_id=account.seller_id)
 
     async def aclose(self) -> None:
         """Wait for refreshes under way: cutting one off would lose the account's only refresh token."""
@@ -134,7 +137,7 @@ class Tokens:
             return await self._obtain(account, refused)
         except Exception:
             _LOG.exception(
-                "marketplace.token_failed", seller_id=account.seller_id, environment=account.environment.value
+                "marketplace_token_failed", seller_id=account.seller_id, environment=account.environment.value
             )
             return not_sent("internal_error")
 
@@ -202,20 +205,23 @@ class Tokens:
         log = _LOG.bind(seller_id=seller_id, environment=environment.value)
         answer = await self._ask(stored)
         if isinstance(answer, Result):
-            log.warning("marketplace.refresh_failed", outcome=answer.outcome.value)
+            self._observe("failed")
+            log.warning("marketplace_refresh_failed", outcome=answer.outcome.value)
             await self._abandon(account, version)
             return answer
         if isinstance(answer, TokenPair):
             if answer.user_id is not None and answer.user_id != account.marketplace_user_id:
                 # Listings must never go to another user's account.
-                log.error("marketplace.refresh_other_user")
+                self._observe("other_user")
+                log.error("marketplace_refresh_other_user")
                 await self._store.require_authorization(seller_id, environment, version)
                 return stopped("account_reauthorization_required")
             if not await self._keep(
                 account, version, answer, answer.refresh_token or stored.refresh_token or "", until
             ):
                 return None
-            log.info("marketplace.token_refreshed")
+            self._observe("refreshed")
+            log.info("marketplace_token_refreshed")
             lifetime = float(answer.expires_in)
             return self._remember(
                 account, answer.access_token, version + 1, max(lifetime - REFRESH_MARGIN_SECONDS, lifetime / 2)
@@ -224,7 +230,8 @@ class Tokens:
         words = (error.error.lower(), error.message.lower(), error.code.lower())
         reason = next((word for word in words if word in OAUTH_ERRORS), "")
         code = OAUTH_ERRORS.get(reason, "account_not_allowed" if answer.status == 403 else "application_blocked")
-        log.error("marketplace.refresh_refused", reason=reason or f"http_{answer.status}", failure=code)
+        self._observe("refused")
+        log.error("marketplace_refresh_refused", reason=reason or f"http_{answer.status}", failure=code)
         if code == "account_reauthorization_required":
             now = await self._store.read(seller_id, environment)
             if now is not None and now.version != version:
@@ -283,7 +290,7 @@ class Tokens:
             except Exception:
                 if time.monotonic() + pause >= until:
                     raise
-                _LOG.warning("marketplace.token_store_failed", seller_id=account.seller_id, exc_info=True)
+                _LOG.warning("marketplace_token_store_failed", seller_id=account.seller_id, exc_info=True)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, 2.0)
 
@@ -292,4 +299,4 @@ class Tokens:
             await self._store.abandon_refresh(account.seller_id, account.environment, version)
         except Exception:
             # The guard ends by itself.
-            _LOG.warning("marketplace.refresh_abandon_failed", seller_id=account.seller_id, exc_info=True)
+            _LOG.warning("marketplace_refresh_abandon_failed", seller_id=account.seller_id, exc_info=True)

@@ -33,7 +33,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTerms:
-    """What was frozen into a job at its acceptance."""
+    """What was frozen into a job at its acceptance. ``trace_context``: of the request that made it, when traced."""
 
     kind: JobKind
     environment: Environment
@@ -49,6 +49,7 @@ class JobTerms:
     manufacturing_time_days: int
     site_id: str
     currency: str
+    trace_context: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,8 @@ class Standing:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
     """A job about to be stored. ``category_ids`` and ``prices`` run beside ``skus``; None in them means
-    "to be inferred" and "to be computed". ``skipped`` are ordinals of repeated SKUs."""
+    "to be inferred" and "to be computed". ``skipped`` are ordinals of repeated SKUs. ``trace_context``: of the request,
+    when it is traced."""
 
     seller_id: int
     job_id: str
@@ -66,6 +67,7 @@ class NewJob:
     tax_category_id: int
     terms: dict[str, Any]
     scheduled_for: datetime | None
+    trace_context: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,7 @@ async def insert_job(connection: Connection, job: NewJob) -> None:
             "listing_type_id": job.listing_type_id,
             "tax_category_id": job.tax_category_id,
             "terms": Jsonb(job.terms),
+            "trace_context": job.trace_context,
             "scheduled_for": job.scheduled_for,
             "run_size": RUN_SIZE,
         },

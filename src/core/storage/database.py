@@ -112,6 +112,12 @@ class Database:
             await self.pool.close()
             raise
 
+    def usage(self) -> tuple[int, int, int]:
+        """Connections in use, idle ones, and callers that wait for one."""
+        stats = self.pool.get_stats()
+        idle = stats["pool_available"]
+        return stats["pool_size"] - idle, idle, stats.get("requests_waiting", 0)
+
     async def close(self) -> None:
         """Close the pool; waits for connections in use for a moment only."""
         await self.pool.close(timeout=5)

@@ -145,6 +145,7 @@ async def job_terms(connection: Connection, seller_id: int, job_id: str) -> JobT
         listing_type_id=row[2],
         tax_category_id=row[3],
         status=JobStatus(row[5]),
+        trace_context=row[6],
         **frozen,
     )
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 import uuid_utils
 
-from core import metrics
+from core import metrics, tracing
 from core.domain.api_key import Principal
 from core.domain.failures import Failure
 from core.domain.publication import (
@@ -98,6 +98,7 @@ async def create_job(
                 tax_category_id=tax_category_id,
                 terms=terms(standing, tax_category_id),
                 scheduled_for=moment,
+                trace_context=tracing.current(),
             ),
             standing,
             hold=result.credits_held,
@@ -105,7 +106,9 @@ async def create_job(
         await remember(connection, principal, request, standing, result)
         return Answer(result=result)
 
-    answer = await database.transact(work, committed(principal, job_id, result))
+    with tracing.span("create_job", items=len(request.items), accepted=accepted, seller_id=principal.seller_id) as span:
+        answer = await database.transact(work, committed(principal, job_id, result))
+        span.note(job_id=answer.result.job_id or None, replayed=answer.replayed)
     count_accepted(principal, JobKind.PUBLICATION, answer, validate_only=request.validate_only)
     return answer
 

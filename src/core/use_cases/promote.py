@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid_utils
 
+from core import tracing
 from core.domain.api_key import Principal
 from core.domain.publication import (
     MAX_PROMOTED,
@@ -86,7 +87,9 @@ async def promote(database: Database, principal: Principal, request: PromotionRe
     async def read_back(connection: Connection) -> Answer[PromotionResult] | None:
         return await committed(principal, job_id, made[0])(connection) if made else None
 
-    answer = await database.transact(work, read_back)
+    with tracing.span("promote", seller_id=principal.seller_id) as span:
+        answer = await database.transact(work, read_back)
+        span.note(job_id=answer.result.job_id or None, replayed=answer.replayed, items=answer.result.promoted)
     count_accepted(principal, JobKind.PROMOTION, answer, validate_only=request.validate_only)
     return answer
 
@@ -144,4 +147,5 @@ def _job(
         tax_category_id=tax_category_id,
         terms=terms(standing, tax_category_id),
         scheduled_for=None,
+        trace_context=tracing.current(),
     )

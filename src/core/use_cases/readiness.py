@@ -38,7 +38,7 @@ async def follow(database: Database, told: Callable[[bool], Awaitable[None]]) ->
     present: bool | None = None
     while True:
         ready = await is_ready(database)
-        metrics.database_up.set(ready)
+        metrics.database_up.labels("core").set(ready)
         if ready is not present:
             if present is not None or not ready:
                 (log.info if ready else log.warning)("database_ready" if ready else "database_not_ready")

@@ -70,6 +70,7 @@ class Accounts:
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
         self._known: dict[tuple[int, Environment], _Known] = {}
+        metrics.accounts_resting.set_function(self._resting)
 
     async def prepare(self, seller_id: int, environment: Environment, job_id: str) -> Ready | NotReady:
         """Make sure that the account may be used for a job: connected, of the right site, allowed to
@@ -119,6 +120,10 @@ class Accounts:
         """Seconds this process lets the account rest; 0 when it may be used."""
         known = self._known.get((seller_id, environment))
         return max(0.0, known.rests_until - time.monotonic()) if known else 0.0
+
+    def _resting(self) -> int:
+        now = time.monotonic()
+        return sum(known.rests_until > now for known in list(self._known.values()))
 
     async def heard(self, account: Account, result: Result) -> None:
         """Take note of how a call ended: a throttled account rests, one that stays silent as well."""

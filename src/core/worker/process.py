@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+from structlog.contextvars import bind_contextvars
+
 from core import metrics
 from core.domain.states import Environment
 from core.errors import ApiError
@@ -173,6 +175,8 @@ class Worker:
         return len(runs)
 
     async def _work(self, held: Held) -> None:
+        # Each run is a task of its own, so whatever logs inside of it names the job.
+        bind_contextvars(job_id=held.run.job_id)
         try:
             await RunWork(self.context, self._accounts, self._slots, held).work()
         except (ApiError, DatabaseError) as error:

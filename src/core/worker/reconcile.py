@@ -6,7 +6,9 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from core import metrics
+from structlog.contextvars import bind_contextvars
+
+from core import metrics, tracing
 from core.domain.failures import Failure
 from core.domain.states import Environment
 from core.ports.marketplace import Account, Listing, Outcome
@@ -82,6 +84,27 @@ class Reconciler:
         item: DoubtfulItem,
         terms: JobTerms,
     ) -> None:
+        bind_contextvars(job_id=item.job_id)  # each item is a task of its own
+        with tracing.span(
+            "reconcile item",
+            parent=terms.trace_context,
+            kind="consumer",
+            job_id=item.job_id,
+            seller_id=seller_id,
+            ordinal=item.ordinal,
+            searches=item.searches,
+        ) as span:
+            step = await self._resolve(seller_id, environment, account, item, terms)
+            span.note(step=step.value)
+
+    async def _resolve(
+        self,
+        seller_id: int,
+        environment: Environment,
+        account: Account | None,
+        item: DoubtfulItem,
+        terms: JobTerms,
+    ) -> Search:
         found = await self._search(account, item)
         decided = after_search(item, found)
         match decided.step:
@@ -107,6 +130,7 @@ class Reconciler:
                     skipped=skip,
                 )
                 await self._record(seller_id, item, terms, result, state="unknown", late=True)
+        return decided.step
 
     async def _search(self, account: Account | None, item: DoubtfulItem) -> Sequence[Listing] | None:
         if account is None or self._accounts.rests(account.seller_id, account.environment) > 0:

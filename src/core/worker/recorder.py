@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from core import metrics
 from core.domain.failures import Failure
 from core.domain.listing import app_status
+from core.domain.states import JobStatus
 from core.ports.marketplace import Listing
 from core.ports.work import JobTerms, Recorded, Run, StoredDraft
 from core.storage import work
@@ -82,6 +83,9 @@ def count(terms: JobTerms, results: Sequence[ItemResult], recorded: Recorded) ->
     for each in results:
         if each.error is not None and each.outcome == "failed":
             metrics.items_failed.labels(str(each.error["code"])).inc()
+    if recorded.accepted and recorded.status in (JobStatus.COMPLETED, JobStatus.FAILED):
+        # Only the write that takes the last pending item finds the job like this.
+        metrics.jobs_finished.labels(recorded.status.value).inc()
     fenced = len(results) - recorded.accepted - recorded.doubted
     if fenced:
         metrics.fenced_writes.inc(fenced)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from core import metrics
 from core.domain.failures import Failure
 from core.domain.states import JobStatus
+from core.errors import ApiError
 from core.storage import acceptance, intents, jobs, sellers, work
 from core.storage import credits as credit_store
 from core.storage.database import Connection, DatabaseError
@@ -114,7 +115,12 @@ class Recovery:
 
     async def measure(self) -> None:
         """Set the gauges an operator looks at first."""
-        gauges = await self._context.database.read(work.gauges)
+        try:
+            gauges = await self._context.database.read(work.gauges)
+        except (ApiError, DatabaseError):
+            metrics.database_up.labels("worker").set(0)
+            raise
+        metrics.database_up.labels("worker").set(1)
         metrics.runs_due.set(gauges.runs_due)
         metrics.oldest_due_seconds.set(gauges.oldest_due)
         metrics.oldest_pending_seconds.set(gauges.oldest_pending)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from core import metrics
+from core import metrics, tracing
 from core.domain.failures import Failure
 from core.domain.states import JobStatus
 from core.ports.marketplace import Account, ListingResult, Outcome, Prediction
@@ -76,6 +76,19 @@ class RunWork:
         terms = await self._context.database.read(look)
         if terms is None:
             return
+        with tracing.span(
+            "publish run",
+            parent=terms.trace_context,
+            kind="consumer",
+            job_id=run.job_id,
+            seller_id=run.seller_id,
+            first_ordinal=run.first_ordinal,
+            items=run.size,
+        ):
+            await self._work(terms)
+
+    async def _work(self, terms: JobTerms) -> None:
+        run = self._run
         recorder = Recorder(self._context, run, terms)
         if terms.status not in (JobStatus.QUEUED, JobStatus.PROCESSING):
             await recorder.finish(0.0)  # Cancelled or failed since the claim.
@@ -312,6 +325,7 @@ class RunWork:
     async def _stop_job(self, failure: Failure) -> None:
         """The account stops: the job fails at once, with it every item that is not on the wire."""
         run = self._run
+        metrics.jobs_stopped.labels(failure.code).inc()
         log.warning("job_stopped", job_id=run.job_id, seller_id=run.seller_id, reason=failure.code)
 
         async def close(connection: Connection) -> int | None:

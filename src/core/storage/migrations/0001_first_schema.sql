@@ -148,6 +148,8 @@ CREATE TABLE jobs (
     -- Frozen at acceptance: trm, tariff_percent, margin_percent, price_step, stock_quantity,
     -- warranty_time, manufacturing_time_days, site_id, currency.
     terms jsonb NOT NULL,
+    -- The trace of the request that made the job, which its runs continue (W3C traceparent); null: not traced.
+    trace_context text CHECK (length(trace_context) <= 128),
     scheduled_for timestamptz,
     created_at timestamptz NOT NULL DEFAULT now(),
     started_at timestamptz,

@@ -38,10 +38,10 @@ WITH seller AS (
     UPDATE sellers SET job_count = job_count + 1 WHERE seller_id = %(seller_id)s RETURNING job_count
 ), job AS (
     INSERT INTO jobs (seller_id, job_id, job_number, environment, kind, status, total_items, pending, skipped,
-        last_sequence, listing_type_id, tax_category_id, terms, scheduled_for)
+        last_sequence, listing_type_id, tax_category_id, terms, trace_context, scheduled_for)
     SELECT %(seller_id)s, %(job_id)s, job_count, %(environment)s, %(kind)s, %(status)s, %(total_items)s,
         %(total_items)s::int - %(skipped)s::int, %(skipped)s, %(skipped)s, %(listing_type_id)s, %(tax_category_id)s,
-        %(terms)s, %(scheduled_for)s
+        %(terms)s, %(trace_context)s, %(scheduled_for)s
     FROM seller
 )
 INSERT INTO work_runs (seller_id, job_id, first_ordinal, last_ordinal, environment, due_at)
