@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import grpc
 import psycopg
 import pytest
+from prometheus_client import REGISTRY
 
 from core.app import Application
 from core.use_cases import watch_job as watching
@@ -441,6 +442,33 @@ async def test_a_reader_that_does_not_read_costs_nothing_and_delays_nobody(
         assert sequences(rest) == list(range(1, count + 1))
 
 
+async def test_a_reader_that_has_stopped_reading_is_let_go(
+    own_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("grpc_server.patience.PATIENCE_SECONDS", 0.3)
+    async with serving(own_database_url) as (application, server, stubs):
+        tenant = await service.new_tenant(application)
+        job_id = await create(stubs, tenant.test_key, 6000)
+        await finish(application.database, tenant.seller_id, job_id)
+        options = [("grpc.http2.lookahead_bytes", 1024), ("grpc.http2.bdp_probe", 0)]
+        async with grpc.aio.insecure_channel(server.target, options=options) as channel:
+            idle = watch(Stubs(channel), tenant.test_key, job_id)
+            await idle.read()
+            async with asyncio.timeout(20):
+                while tenant.seller_id in server.hub._streams:
+                    await asyncio.sleep(0.02)
+            taken: list[Message] = []
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                async for message in messages(idle):
+                    taken.append(message)
+            error = refusal(caught.value)
+            assert error.status is grpc.StatusCode.UNAVAILABLE
+            assert "not read" in error.message
+            seen = sequences(taken)
+            rest = await to_the_end(watch(stubs, tenant.test_key, job_id, after=seen[-1] if seen else 0))
+            assert seen + sequences(rest) == list(range(1, 6001))
+
+
 async def test_the_database_may_go_away_for_a_while(own_database_url: str) -> None:
     name = urlsplit(own_database_url).path.removeprefix("/")
     async with serving(own_database_url) as (application, _, stubs):
@@ -541,10 +569,8 @@ async def test_the_jobs_of_a_seller(stubs: Stubs, new_tenant: NewTenant, applica
 
 
 async def test_streams_are_counted(stubs: Stubs, tenant: Tenant, core_server: CoreServer) -> None:
-    from core import metrics
-
     def open_streams() -> float:
-        return float(metrics.watchers._value.get())
+        return REGISTRY.get_sample_value("listings_watchers") or 0.0
 
     before = open_streams()
     job_id = await create(stubs, tenant.test_key)
