@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from listings import processes
+from listings.output import EXIT_INTERRUPTED
 
 _HELP = """Publish products as Mercado Libre listings in background jobs: test, look, promote, live.
 
@@ -62,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
     except SystemExit as ending:
         return ending.code if isinstance(ending.code, int) else 1
     except KeyboardInterrupt:
-        return 130
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has gone (`| head`): nothing is wrong. The interpreter must not flush into it again.
         sys.stdout = None

@@ -23,6 +23,7 @@ from core.settings import SettingsError
 
 EXIT_REFUSED: Final = 1
 EXIT_USAGE: Final = 2
+EXIT_INTERRUPTED: Final = 130
 
 _WIDTH_WHEN_PIPED = 10_000
 """So that no line of a table is folded or cut when a program reads it."""
@@ -106,6 +107,8 @@ class Output:
         if isinstance(error, UsageError | SettingsError):
             self.fail(str(error))
             raise typer.Exit(EXIT_USAGE) from None
+        if isinstance(error, KeyboardInterrupt):
+            raise typer.Exit(EXIT_INTERRUPTED) from None
 
     def fail(self, line: str) -> None:
         """The one line of a usage error."""
