@@ -12,7 +12,7 @@ from collections.abc import Callable
 from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
 # When each series was made is of no use to anybody and doubles what a scrape reads.
-disable_created_metrics()
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 _LATENCY = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
