@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from listings import administration, jobs, operators
+from listings import administration, backup, jobs, operators
 from listings.channel import DemoKey, KeyFile, core_for_key
 from listings.output import AsJson, Output
 
@@ -23,6 +23,8 @@ def register(app: typer.Typer) -> None:
     ):
         app.add_typer(group, name=name, rich_help_panel=_ADMINISTRATION)
     app.add_typer(_account_commands(), name="account", rich_help_panel=_ADMINISTRATION)
+    app.command(rich_help_panel=_ADMINISTRATION)(backup.backup)
+    app.command(rich_help_panel=_ADMINISTRATION)(backup.restore)
     for name, command in (
         ("publish", operators.publish),
         ("promote", operators.promote),

@@ -68,7 +68,7 @@ def run_gateway(settings: Settings, output: Output, *, processes: int, supervise
         SettingsError: a setting is wrong.
     """
     if not share_port:
-        see_that_free({"LISTINGS_HTTP_ADDR": settings.http_addr})
+        see_that_free({"LISTINGS_HTTP_ADDR": settings.http_addr, "LISTINGS_METRICS_ADDR": settings.metrics_addr})
     from http_gateway.config import GatewayConfig
     from http_gateway.server import serve
 
@@ -79,12 +79,14 @@ def run_gateway(settings: Settings, output: Output, *, processes: int, supervise
     bound = listener("LISTINGS_HTTP_ADDR", settings.http_addr, shared=share_port)
 
     async def work(stop: asyncio.Event) -> None:
-        await serve(
-            config,
-            stop,
-            listener=bound,
-            on_ready=lambda address: say_ready(output, f"gateway ready on {address}/api/v1"),
-        )
+        # Beside /metrics, which of several processes on one port answers a scrape is chance.
+        with showing_metrics(settings.metrics_addr):
+            await serve(
+                config,
+                stop,
+                listener=bound,
+                on_ready=lambda address: say_ready(output, f"gateway ready on {address}/api/v1"),
+            )
 
     run_until_stopped(work, supervised=supervised)
 
