@@ -15,7 +15,7 @@ from core.ports.marketplace import ListingDraft, SellerModel
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """A leased run of consecutive items of one job. ``fence`` rose at the claim and guards every write;
-    ``returns`` counts how often the run came back unfinished."""
+    ``returns`` counts how often in a row the run came back without a result."""
 
     seller_id: int
     job_id: str
@@ -111,7 +111,8 @@ class StoredDraft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoubtfulItem:
     """An unknown outcome, leased for a search. ``settled``: the settle window is over; ``hopeless``: it
-    has been over for so long that nobody can be waiting for a better answer."""
+    has been over for so long that nobody can be waiting for a better answer. ``job_stopped``: the account's
+    failure has ended the job. ``unsent``: how often the repost came to nothing for certain."""
 
     sku: str
     job_id: str
@@ -125,11 +126,13 @@ class DoubtfulItem:
     hopeless: bool
     seconds_left: float
     job_status: JobStatus
+    job_stopped: bool = False
+    unsent: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowUp:
-    """Something to be done about listings later; leased."""
+    """Something to be done about listings later; leased. ``leased_until`` tells this lease from later ones."""
 
     seller_id: int
     follow_up_id: str
@@ -138,6 +141,7 @@ class FollowUp:
     skus: tuple[str, ...]
     tries: int
     since: datetime
+    leased_until: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

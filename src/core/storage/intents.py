@@ -14,19 +14,34 @@ from core.storage.statements import load
 _SQL = load("intents")
 
 
-async def due(connection: Connection) -> list[tuple[int, Environment]]:
-    """Sellers and environments with searches to be made now."""
-    cursor = await connection.execute(_SQL["select_due"])
+async def due(connection: Connection, *, hopeless_after: float) -> list[tuple[int, Environment]]:
+    """Sellers and environments with searches to be made now. A search is hopeless that many seconds after
+    its settle window."""
+    cursor = await connection.execute(_SQL["select_due"], {"hopeless_after": hopeless_after})
     return [(row[0], Environment(row[1])) for row in await cursor.fetchall()]
 
 
 async def claim(
-    connection: Connection, seller_id: int, environment: Environment, *, owner: str, lease: float, limit: int
+    connection: Connection,
+    seller_id: int,
+    environment: Environment,
+    *,
+    owner: str,
+    lease: float,
+    hopeless_after: float,
+    limit: int,
 ) -> list[DoubtfulItem]:
     """Lease unknown outcomes of one account."""
     cursor = await connection.execute(
         _SQL["claim"],
-        {"seller_id": seller_id, "environment": environment, "owner": owner, "lease": lease, "limit": limit},
+        {
+            "seller_id": seller_id,
+            "environment": environment,
+            "owner": owner,
+            "lease": lease,
+            "hopeless_after": hopeless_after,
+            "limit": limit,
+        },
     )
     return [
         DoubtfulItem(
@@ -42,6 +57,8 @@ async def claim(
             hopeless=row[9],
             seconds_left=row[10],
             job_status=JobStatus(row[11]),
+            job_stopped=row[12] is not None,
+            unsent=row[13],
         )
         for row in await cursor.fetchall()
     ]
@@ -68,10 +85,10 @@ async def repost(
     connection: Connection, seller_id: int, environment: Environment, item: DoubtfulItem, *, owner: str, lease: float
 ) -> bool:
     """Make the one new attempt the intent; False when it must not be made: somebody else was first, or
-    the job was cancelled. Commits before anything is sent."""
+    the job was cancelled or stopped. Commits before anything is sent."""
     cursor = await connection.execute(_SQL["share_job"], {"seller_id": seller_id, "job_id": item.job_id})
     job = await cursor.fetchone()
-    if job is None or job[0] == JobStatus.CANCELLED:
+    if job is None or job[0] == JobStatus.CANCELLED or job[1] is not None:
         return False
     cursor = await connection.execute(_SQL["repost"], {**_key(seller_id, environment, item, owner), "lease": lease})
     return await cursor.fetchone() is not None
@@ -80,7 +97,7 @@ async def repost(
 async def unsent(
     connection: Connection, seller_id: int, environment: Environment, item: DoubtfulItem, *, owner: str, delay: float
 ) -> None:
-    """The new attempt never left; it may be made after ``delay`` seconds."""
+    """The new attempt came to nothing for certain; it may be made after ``delay`` seconds."""
     await connection.execute(_SQL["unsent"], {**_key(seller_id, environment, item, owner), "delay": delay})
 
 

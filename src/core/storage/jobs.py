@@ -209,6 +209,7 @@ class LockedJob:
     failed: int
     last_sequence: int
     currency: str
+    stopped_by: str | None
 
 
 async def lock(connection: Connection, seller_id: int, job_id: str) -> LockedJob | None:
@@ -236,6 +237,7 @@ async def close_pending(connection: Connection, seller_id: int, job_id: str, *, 
             "retryable": failure.kind.retryable,
             "error": Jsonb(failure.as_json()),
             "error_message": None if cancel else failure.kind.message,
+            "stopped_by": None if cancel else failure.code,
             "job_status": JobStatus.CANCELLED if cancel else JobStatus.FAILED,
         },
     )
@@ -253,6 +255,30 @@ async def close_pending(connection: Connection, seller_id: int, job_id: str, *, 
             last_sequence=last_sequence,
         )
     return int(changed)
+
+
+async def stop(connection: Connection, seller_id: int, job_id: str, *, failure: Failure) -> None:
+    """The account stops: the job fails at once, with it every item that is not on the wire. A job that has ended, or
+    was stopped before, is left as it is. Locks the job's row."""
+    locked = await lock(connection, seller_id, job_id)
+    if locked is not None and locked.stopped_by is None and locked.status in (JobStatus.QUEUED, JobStatus.PROCESSING):
+        await close_pending(connection, seller_id, job_id, failure=failure, cancel=False)
+        await notify(connection, seller_id, job_id)
+
+
+async def close_leftovers(connection: Connection, seller_id: int, job_id: str) -> None:
+    """End what a run brings back untried into a job that was cancelled or stopped meanwhile: no run of it is
+    ever claimed again, so such items would stay pending for ever. Locks the job's row."""
+    locked = await lock(connection, seller_id, job_id)
+    if locked is None or locked.pending == 0:
+        return
+    if locked.status is JobStatus.CANCELLED:
+        await close_pending(connection, seller_id, job_id, failure=Failure("cancelled"), cancel=True)
+    elif locked.stopped_by is not None and locked.status in (JobStatus.QUEUED, JobStatus.PROCESSING):
+        await close_pending(connection, seller_id, job_id, failure=Failure(locked.stopped_by), cancel=False)
+    else:
+        return
+    await notify(connection, seller_id, job_id)
 
 
 async def count_retryable(connection: Connection, seller_id: int, job_id: str) -> int:

@@ -83,13 +83,25 @@ def listing_row(listing: Listing) -> dict[str, Any]:
 
 
 async def listing_ids(
-    connection: Connection, seller_id: int, environment: Environment, skus: Sequence[str]
+    connection: Connection, seller_id: int, environment: Environment, skus: Sequence[str], *, since: datetime
 ) -> dict[str, str]:
-    """The known listing of each of these SKUs."""
+    """The known listing of each of these SKUs, but for those published again after ``since``."""
     cursor = await connection.execute(
-        _SQL["select_listing_ids"], {"seller_id": seller_id, "environment": environment, "skus": list(skus)}
+        _SQL["select_listing_ids"],
+        {"seller_id": seller_id, "environment": environment, "skus": list(skus), "since": since},
     )
     return {row[0]: row[1] for row in await cursor.fetchall()}
+
+
+async def on_record(
+    connection: Connection, seller_id: int, environment: Environment, sku: str
+) -> tuple[str | None, bool]:
+    """(the SKU's open listing, whether a send of it is not answered yet)."""
+    cursor = await connection.execute(
+        _SQL["select_on_record"], {"seller_id": seller_id, "environment": environment, "sku": sku}
+    )
+    row = await cursor.fetchone()
+    return (row[0], bool(row[1])) if row else (None, False)
 
 
 async def refresh(connection: Connection, seller_id: int, environment: Environment, found: Sequence[Listing]) -> None:
@@ -100,17 +112,25 @@ async def refresh(connection: Connection, seller_id: int, environment: Environme
     )
 
 
-async def mark_closed(connection: Connection, seller_id: int, environment: Environment, closed: dict[str, str]) -> None:
-    """The marketplace no longer has these listings (id by SKU)."""
-    await connection.execute(
+async def mark_closed(
+    connection: Connection, seller_id: int, environment: Environment, closed: dict[str, str], *, missing: bool
+) -> set[str]:
+    """The marketplace has closed these listings (id by SKU), or, with ``missing``, does not know them.
+
+    Returns:
+        The SKUs marked: a missing listing published a moment ago may only be slow to appear and is left alone.
+    """
+    cursor = await connection.execute(
         _SQL["mark_closed"],
         {
             "seller_id": seller_id,
             "environment": environment,
             "skus": list(closed),
             "listing_ids": list(closed.values()),
+            "missing": missing,
         },
     )
+    return {row[0] for row in await cursor.fetchall()}
 
 
 async def add_follow_up(
@@ -152,6 +172,7 @@ async def claim_follow_ups(connection: Connection, *, lease: float, limit: int) 
             skus=tuple(row[4]),
             tries=row[5],
             since=row[6],
+            leased_until=row[7],
         )
         for row in await cursor.fetchall()
     ]
@@ -164,14 +185,21 @@ async def return_follow_up(connection: Connection, follow_up: FollowUp, *, delay
         {
             "seller_id": follow_up.seller_id,
             "follow_up_id": follow_up.follow_up_id,
+            "leased_until": follow_up.leased_until,
             "delay": delay,
             "tries": tries,
         },
     )
 
 
-async def delete_follow_up(connection: Connection, follow_up: FollowUp) -> None:
-    """Done."""
-    await connection.execute(
-        _SQL["delete_follow_up"], {"seller_id": follow_up.seller_id, "follow_up_id": follow_up.follow_up_id}
+async def delete_follow_up(connection: Connection, follow_up: FollowUp) -> bool:
+    """Done; False when somebody else has taken it over since."""
+    cursor = await connection.execute(
+        _SQL["delete_follow_up"],
+        {
+            "seller_id": follow_up.seller_id,
+            "follow_up_id": follow_up.follow_up_id,
+            "leased_until": follow_up.leased_until,
+        },
     )
+    return cursor.rowcount == 1

@@ -197,22 +197,25 @@ async def run_items(connection: Connection, run: Run, terms: JobTerms) -> list[W
     ]
 
 
+Granted = dict[str, tuple[str, str] | None]
+"""SKUs whose intent stands; with the open listing (id, permalink) that is to be changed, or None for a creation."""
+
+
 async def insert_intents(
-    connection: Connection, run: Run, *, owner: str, intents: Sequence[tuple[int, str, str, StoredDraft]]
-) -> tuple[set[str], dict[str, tuple[str, str]]]:
-    """Commit what is about to be sent: (ordinal, SKU, create|update, draft).
+    connection: Connection, run: Run, *, owner: str, intents: Sequence[tuple[int, str, StoredDraft]]
+) -> Granted:
+    """Commit what is about to be sent: (ordinal, SKU, draft).
 
     Takes part in the caller's transaction, which must commit before anything is sent.
 
     Returns:
-        The SKUs whose intent is now ours, and among them those with an open listing (id, permalink) as
-        seen after the intents stood.
+        Those whose intent is now ours.
     """
     key = {"seller_id": run.seller_id, "job_id": run.job_id}
     cursor = await connection.execute(_SQL["share_job"], key)
     job = await cursor.fetchone()
     if job is None or job[0] not in (JobStatus.QUEUED, JobStatus.PROCESSING):
-        return set(), {}
+        return {}
     cursor = await connection.execute(
         _SQL["insert_intents"],
         {
@@ -221,23 +224,42 @@ async def insert_intents(
             "first_ordinal": run.first_ordinal,
             "fence": run.fence,
             "owner": owner,
-            "ordinals": [ordinal for ordinal, *_ in intents],
+            "ordinals": [ordinal for ordinal, _, _ in intents],
             "intents": msgspec.json.encode(
-                [
-                    {"ordinal": ordinal, "sku": sku, "kind": kind, "draft": draft}
-                    for ordinal, sku, kind, draft in intents
-                ]
+                [{"ordinal": ordinal, "sku": sku, "draft": draft} for ordinal, sku, draft in intents]
             ).decode(),
         },
     )
-    granted = {row[0] for row in await cursor.fetchall()}
-    if not granted:
-        return granted, {}
+    granted: Granted = {row[0]: None for row in await cursor.fetchall()}
+    if granted:
+        cursor = await connection.execute(
+            _SQL["mark_updates"],
+            {
+                "seller_id": run.seller_id,
+                "environment": run.environment,
+                "skus": sorted(granted),
+                "fence": run.fence,
+                "owner": owner,
+            },
+        )
+        granted |= {row[0]: (row[1], row[2]) for row in await cursor.fetchall()}
+    return granted
+
+
+async def granted_intents(connection: Connection, run: Run, *, owner: str, skus: Sequence[str]) -> Granted:
+    """What a commit of ``insert_intents`` whose answer was lost left behind; empty when it did not go through."""
     cursor = await connection.execute(
-        _SQL["select_open_listings"],
-        {"seller_id": run.seller_id, "environment": run.environment, "skus": sorted(granted)},
+        _SQL["select_intents"],
+        {
+            "seller_id": run.seller_id,
+            "environment": run.environment,
+            "job_id": run.job_id,
+            "fence": run.fence,
+            "owner": owner,
+            "skus": list(skus),
+        },
     )
-    return granted, {row[0]: (row[1], row[2]) for row in await cursor.fetchall()}
+    return {row[0]: (row[1], row[2]) if row[1] else None for row in await cursor.fetchall()}
 
 
 async def record(
@@ -310,10 +332,11 @@ async def record(
     )
 
 
-async def end_run(connection: Connection, run: Run, *, owner: str, delay: float) -> None:
+async def end_run(connection: Connection, run: Run, *, owner: str, delay: float, returns: int) -> None:
     """Give a run back: deleted when nothing of it is left to be tried, else due again after ``delay``
-    seconds. In the caller's transaction, which locks the job's row here."""
-    await jobs.lock(connection, run.seller_id, run.job_id)
+    seconds. What it brings back into a cancelled or stopped job ends with the job. In the caller's transaction,
+    which locks the job's row here."""
+    await jobs.close_leftovers(connection, run.seller_id, run.job_id)
     await connection.execute(
         _SQL["end_run"],
         {
@@ -325,6 +348,7 @@ async def end_run(connection: Connection, run: Run, *, owner: str, delay: float)
             "owner": owner,
             "fence": run.fence,
             "delay": delay,
+            "returns": min(returns, 1000),
         },
     )
 
@@ -364,10 +388,13 @@ async def rescue(
         },
     )
     row = await cursor.fetchone()
+    if row is None:
+        return None
+    await jobs.close_leftovers(connection, seller_id, job_id)
     await connection.execute(
         _SQL["delete_useless"], {"seller_id": seller_id, "job_id": job_id, "first_ordinal": first_ordinal}
     )
-    return int(row[0]) if row else None
+    return int(row[0])
 
 
 async def due_schedules(connection: Connection) -> list[tuple[int, str, bool]]:
@@ -388,13 +415,22 @@ async def stranded(connection: Connection) -> list[tuple[int, str]]:
     return [(row[0], row[1]) for row in await cursor.fetchall()]
 
 
-async def restore_runs(connection: Connection, seller_id: int, job_id: str) -> int:
-    """Give a stranded job its runs back; returns how many."""
-    await jobs.lock(connection, seller_id, job_id)
-    cursor = await connection.execute(
-        _SQL["restore_runs"], {"seller_id": seller_id, "job_id": job_id, "run_size": RUN_SIZE}
-    )
-    return cursor.rowcount
+async def restore_runs(connection: Connection, seller_id: int, job_id: str, *, settle: float) -> int:
+    """Let a stranded job go on: sends that nobody answers for are searched for, pending items that nobody would
+    try have runs again, or end with their job; returns how much was amiss."""
+    locked = await jobs.lock(connection, seller_id, job_id)
+    if locked is None:
+        return 0
+    key = {"seller_id": seller_id, "job_id": job_id}
+    cursor = await connection.execute(_SQL["doubt_orphans"], {**key, "settle": settle})
+    found = cursor.rowcount
+    cursor = await connection.execute(_SQL["restore_runs"], {**key, "run_size": RUN_SIZE})
+    found += cursor.rowcount
+    cursor = await connection.execute(_SQL["select_leftovers"], key)
+    if await cursor.fetchone() is not None:
+        await jobs.close_leftovers(connection, seller_id, job_id)
+        found += 1
+    return found
 
 
 async def gauges(connection: Connection) -> Gauges:

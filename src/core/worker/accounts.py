@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from core import metrics
 from core.domain.failures import Failure
 from core.domain.sku import is_sku
 from core.domain.states import Environment
+from core.errors import ApiError
 from core.ports.marketplace import (
     MULTIGET_LIMIT,
     NEWEST_PAGE,
@@ -22,9 +24,9 @@ from core.ports.marketplace import (
 )
 from core.ports.work import AccountContext
 from core.storage import accounts
-from core.storage.database import Connection
+from core.storage.database import Connection, DatabaseError
 from core.worker.context import WorkerContext, log
-from core.worker.decide import Breaker
+from core.worker.decide import Breaker, Heard, heard, is_own_doing
 
 CONTEXT_SECONDS = 2.0
 """How long an account's row is believed."""
@@ -47,10 +49,12 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class NotReady:
-    """Wait ``delay`` seconds, or stop the job when ``failure`` is set."""
+    """Wait ``delay`` seconds, or stop the job when ``failure`` is set. ``outage``: what the items fail with when the
+    marketplace cannot be asked for too long; None while the account only rests."""
 
     delay: float = RETRY_SECONDS
     failure: Failure | None = None
+    outage: Failure | None = None
 
 
 @dataclass(slots=True)
@@ -128,14 +132,15 @@ class Accounts:
     async def heard(self, account: Account, result: Result) -> None:
         """Take note of how a call ended: a throttled account rests, one that stays silent as well."""
         known = self._known.setdefault((account.seller_id, account.environment), _Known())
-        if result.outcome is Outcome.THROTTLED and not _own_rate(result):
-            await self._rest(account, known, max(1.0, result.retry_after or 1.0), SLOWED)
-        elif result.outcome in (Outcome.UNKNOWN, Outcome.NOT_SENT) and not self._context.stopping.is_set():
-            pause = known.breaker.failed()
-            if pause is not None:
-                await self._rest(account, known, pause, SILENT)
-        elif result.outcome is Outcome.DONE or result.outcome is Outcome.REFUSED:
-            known.breaker.succeeded()
+        match heard(result):
+            case Heard.SLOW_DOWN:
+                await self._rest(account, known, max(1.0, result.retry_after or 1.0), SLOWED)
+            case Heard.SILENCE if not self._context.stopping.is_set():
+                pause = known.breaker.failed(time.monotonic())
+                if pause is not None:
+                    await self._rest(account, known, pause, SILENT)
+            case Heard.ANSWER:
+                known.breaker.succeeded()
 
     def forget(self, seller_id: int, environment: Environment) -> None:
         """Read the account anew before it is used again."""
@@ -149,7 +154,8 @@ class Accounts:
         async def work(connection: Connection) -> None:
             await accounts.forget_profile(connection, account.seller_id, account.environment)
 
-        await self._context.database.read(work)
+        with suppress(ApiError, DatabaseError):  # It saves refused calls, no more.
+            await self._context.database.read(work)
         self.forget(account.seller_id, account.environment)
 
     async def _load(self, seller_id: int, environment: Environment, known: _Known) -> AccountContext | None:
@@ -174,7 +180,11 @@ class Accounts:
         async def work(connection: Connection) -> None:
             await accounts.pause(connection, account.seller_id, account.environment, seconds=seconds, reason=reason)
 
-        await self._context.database.read(work)
+        try:
+            await self._context.database.read(work)
+        except (ApiError, DatabaseError) as error:
+            # This process rests all the same; whoever called has a result in hand that must not be lost.
+            log.warning("pause_not_stored", seller_id=account.seller_id, error=type(error).__name__)
 
     async def _ask_profile(self, account: Account) -> NotReady | None:
         answer = await self._context.marketplace.profile(account)
@@ -204,7 +214,9 @@ class Accounts:
             self.forget(account.seller_id, account.environment)
             return NotReady(failure=answer.failure)
         rest = self.rests(account.seller_id, account.environment)
-        return NotReady(delay=max(answer.retry_after or 0.0, rest, 1.0))
+        busy = answer.outcome is Outcome.THROTTLED
+        outage = None if is_own_doing(answer) else Failure("marketplace_busy" if busy else "marketplace_unavailable")
+        return NotReady(delay=max(answer.retry_after or 0.0, rest, 1.0), outage=outage)
 
     async def _scan(self, account: Account, found: AccountContext, known: _Known) -> NotReady | None:
         """Learn of listings made outside this service, newest first, until all of a page is known: one
@@ -213,15 +225,15 @@ class Accounts:
         offset, complete = 0, found.all_known
         while True:
             page = await market.newest_listings(account, offset)
+            await self.heard(account, page)
             if page.outcome is not Outcome.DONE:
-                await self.heard(account, page)
                 return self._not_ready(account, page)
             unknown = await self._unknown(account, page.listing_ids, known)
             for start in range(0, len(unknown), MULTIGET_LIMIT):
                 batch = unknown[start : start + MULTIGET_LIMIT]
                 states = await market.get_listings(account, batch)
+                await self.heard(account, states)
                 if states.outcome is not Outcome.DONE:
-                    await self.heard(account, states)
                     return self._not_ready(account, states)
                 await self._adopt(account, list(states.listings.values()))
                 known.foreign.update(batch)
@@ -278,11 +290,6 @@ class Accounts:
             )
 
         await self._context.database.read(work)
-
-
-def _own_rate(result: Result) -> bool:
-    """Whether it was our own application-wide rate, not the marketplace, that asked to wait."""
-    return result.failure is not None and any(cause.code == "application_rate" for cause in result.failure.causes)
 
 
 def _account(seller_id: int, environment: Environment, found: AccountContext, marketplace_user_id: int) -> Account:

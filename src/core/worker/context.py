@@ -48,6 +48,11 @@ class WorkerContext:
         return self.settings.marketplace_settle_seconds
 
     @property
+    def hopeless_after(self) -> float:
+        """Seconds after its settle window from which an unknown outcome that cannot be searched for is given up."""
+        return self.settle * 4
+
+    @property
     def first_search(self) -> float:
         """Seconds until the first search for an unknown outcome."""
         return min(2.0, self.settle / 10)

@@ -6,6 +6,7 @@ chance is elsewhere, and random spread comes in as a number.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,10 +21,13 @@ from core.ports.work import DoubtfulItem, JobTerms, StoredDraft, WorkItem
 MAX_PRICE = 9_999_999_998
 """The marketplace takes prices below 9,999,999,999 (reference, section 3.2)."""
 MAX_TRIES = 5
-"""Sends of one item that ended in a transient answer before it is failed, retryable."""
-MAX_UNSENT_TRIES = 10
-"""The same for calls that never left or were throttled: they cost the marketplace nothing, and an
-absence of minutes should make items wait, not fail."""
+"""Tries of one item that ended in a transient answer before it is failed, retryable."""
+MAX_RETURNS = 20
+"""Times in a row that a run may come back with nothing done, because the marketplace was away or asked to slow
+down, before its items are failed, retryable: with the growing delay some quarter of an hour. Until then such items
+wait and do not fail; a 429 is no try of the SKU (reference, section 7)."""
+MAX_UNSENT = 6
+"""Times that the one repost may come to nothing for certain before it is given up."""
 LONGEST_DELAY = 60.0
 """Seconds; the reference's 1, 2, 4 … 60."""
 SEARCH_DELAYS = (2.0, 5.0, 10.0, 20.0, 30.0)
@@ -125,11 +129,12 @@ class AfterCall:
     attempts: int = 0
 
 
-def after_call(result: Result, attempts: int) -> AfterCall:
-    """What a finished call means for its item, which was tried ``attempts`` times before.
+def after_call(result: Result, attempts: int, returns: int) -> AfterCall:
+    """What a finished call means for its item, which was tried ``attempts`` times before, in a run that came
+    back ``returns`` times in a row with nothing done.
 
     An unknown outcome never goes straight back to a send, and an answer that time heals never fails an
-    item at once.
+    item at once; none of them defers it without end.
     """
     match result.outcome:
         case Outcome.DONE:
@@ -143,11 +148,47 @@ def after_call(result: Result, attempts: int) -> AfterCall:
                 return AfterCall(Next.FAILED, result.failure or Failure("marketplace_unavailable"), attempts=1)
             return AfterCall(Next.DEFERRED, attempts=1)
         case Outcome.THROTTLED | Outcome.NOT_SENT:
-            if attempts + 1 >= MAX_UNSENT_TRIES:
+            if returns >= MAX_RETURNS and not is_own_doing(result):
                 busy = result.outcome is Outcome.THROTTLED
                 failure = Failure("marketplace_busy" if busy else "marketplace_unavailable")
-                return AfterCall(Next.FAILED, result.failure or failure, attempts=1)
-            return AfterCall(Next.DEFERRED, attempts=1)
+                return AfterCall(Next.FAILED, result.failure or failure)
+            return AfterCall(Next.DEFERRED)
+
+
+def is_own_doing(result: Result) -> bool:
+    """Whether a call ended before the marketplace was asked and through no fault of its: our own rate was used
+    up, the lease had grown too old, our storage failed."""
+    if result.failure is None or result.outcome not in (Outcome.NOT_SENT, Outcome.THROTTLED):
+        return False
+    return result.failure.code == "internal_error" or any(
+        cause.code == "application_rate" for cause in result.failure.causes
+    )
+
+
+class Heard(StrEnum):
+    """What a finished call says about the marketplace itself."""
+
+    ANSWER = "answer"
+    SLOW_DOWN = "slow_down"
+    SILENCE = "silence"
+    NOTHING = "nothing"
+
+
+def heard(result: Result) -> Heard:
+    """Answers of substance count as such, whatever they say; a call that never left for reasons of our own says
+    nothing."""
+    if is_own_doing(result):
+        return Heard.NOTHING
+    match result.outcome:
+        case Outcome.DONE | Outcome.REFUSED:
+            return Heard.ANSWER
+        case Outcome.THROTTLED:
+            return Heard.SLOW_DOWN
+        case Outcome.UNKNOWN | Outcome.NOT_SENT:
+            return Heard.SILENCE
+        case Outcome.RETRY:
+            unavailable = result.failure is None or result.failure.code == "marketplace_unavailable"
+            return Heard.SILENCE if unavailable else Heard.ANSWER
 
 
 def delay_after(returns: int, spread: float) -> float:
@@ -180,14 +221,19 @@ class AfterSearch:
 def after_search(item: DoubtfulItem, found: Sequence[Listing] | None) -> AfterSearch:
     """What to do about an unknown outcome.
 
+    Of several listings the oldest is adopted; to be closed are those that the doubtful send may have made, by
+    their time of creation: what the seller made by hand before it is the seller's.
+
     Args:
         item: the intent, leased.
         found: open listings of the account with the SKU, oldest first; None when the marketplace could
             not be asked, which is never taken for "nothing there".
     """
     if found:
-        return AfterSearch(Search.ADOPT, adopted=found[0], surplus=tuple(found[1:]))
-    delay = SEARCH_DELAYS[min(item.searches, len(SEARCH_DELAYS)) - 1]
+        earliest = item.started_at - CREATION_TOLERANCE
+        surplus = tuple(each for each in found[1:] if each.created_at is not None and each.created_at >= earliest)
+        return AfterSearch(Search.ADOPT, adopted=found[0], surplus=surplus)
+    delay = SEARCH_DELAYS[max(0, min(item.searches, len(SEARCH_DELAYS)) - 1)]
     if not item.settled:
         # The last search falls at the window's end, not before it.
         return AfterSearch(Search.AGAIN, delay=min(delay, item.seconds_left + 0.1))
@@ -197,7 +243,7 @@ def after_search(item: DoubtfulItem, found: Sequence[Listing] | None) -> AfterSe
         return AfterSearch(Search.AGAIN, delay=delay)
     if item.job_status is JobStatus.CANCELLED:
         return AfterSearch(Search.SKIP)
-    if item.attempt == 1:
+    if item.attempt == 1 and item.unsent < MAX_UNSENT and not item.job_stopped:
         return AfterSearch(Search.REPOST)
     return AfterSearch(Search.GIVE_UP)
 
@@ -205,7 +251,7 @@ def after_search(item: DoubtfulItem, found: Sequence[Listing] | None) -> AfterSe
 class Breaker:
     """A circuit breaker for one account: opens after consecutive failures, longer each time (rule 29).
 
-    Open means items wait, not fail. Pure: time comes in.
+    Open means items wait, not fail. Pure: time comes in, in seconds on any clock that does not go back.
     """
 
     THRESHOLD = 8
@@ -215,18 +261,25 @@ class Breaker:
     def __init__(self) -> None:
         self.failures = 0
         self.opened = 0
+        self.open_until = -math.inf
 
     def succeeded(self) -> None:
         """An answer came: whatever it says, the marketplace is there."""
         self.failures = 0
         self.opened = 0
 
-    def failed(self) -> float | None:
-        """A call ended without an answer of substance; the seconds to pause when this one opens it."""
+    def failed(self, now: float) -> float | None:
+        """A call ended without an answer of substance; the seconds to pause when this one opens it.
+
+        Failures while it is open are those of calls that were on their way: one burst opens it once.
+        """
+        if now < self.open_until:
+            return None
         self.failures += 1
         if self.failures < self.THRESHOLD:
             return None
         self.failures = 0
-        pause = min(self.LONGEST_PAUSE, self.FIRST_PAUSE * 2.0**self.opened)
+        pause = min(self.LONGEST_PAUSE, self.FIRST_PAUSE * 2.0 ** min(self.opened, 10))
         self.opened += 1
+        self.open_until = now + pause
         return pause

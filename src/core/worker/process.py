@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from structlog.contextvars import bind_contextvars
@@ -20,7 +21,12 @@ from core.worker.follow_ups import FollowUps
 from core.worker.reconcile import Reconciler
 from core.worker.recovery import Recovery
 from core.worker.run import Held, RunWork
+from core.worker.slots import Slots
 
+FOLLOW_UP_CALLS = 8
+"""Calls in flight for what comes after publication, beside the sends."""
+NEWCOMERS = 20
+"""With so many times the items that can be in flight in hand, also accounts that have none must wait."""
 RESCUE_PERIOD = 1.0
 SCHEDULE_PERIOD = 1.0
 SEARCH_PERIOD = 0.5
@@ -39,14 +45,14 @@ class Worker:
 
     def __init__(self, context: WorkerContext) -> None:
         self.context = context
-        self._slots = asyncio.Semaphore(context.settings.worker_concurrency)
+        self._slots = Slots(context.settings.worker_concurrency)
         self._accounts = Accounts(context)
         self._recovery = Recovery(context)
         self._reconciler = Reconciler(context, self._accounts, self._slots)
-        self._follow_ups = FollowUps(context, self._accounts, asyncio.Semaphore(8))
+        self._follow_ups = FollowUps(context, self._accounts, Slots(FOLLOW_UP_CALLS))
         self._held: dict[tuple[str, int, int], Held] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._items_in_hand = 0
+        self._in_hand: Counter[tuple[int, Environment]] = Counter()
         self._woken = asyncio.Event()
         self._turn = 0
 
@@ -62,7 +68,8 @@ class Worker:
             asyncio.create_task(loop)
             for loop in (
                 self._claim_loop(),
-                self._every(context.lease / 3, self._renew),
+                # With the jitter never later than a third of the lease.
+                self._every(context.lease / 3.75, self._renew),
                 self._every(RESCUE_PERIOD, self._recovery.rescue_expired),
                 self._every(SCHEDULE_PERIOD, self._recovery.start_schedules),
                 self._every(SEARCH_PERIOD, self._reconciler.sweep),
@@ -105,20 +112,20 @@ class Worker:
         context = self.context
         while not context.stopping.is_set():
             claimed = 0
-            if self._room() > 0:
-                try:
-                    claimed = await self._claim()
-                except (ApiError, DatabaseError) as error:
-                    log.warning("claim_failed", error=type(error).__name__)
-                    await self._pause(0.5)
-                except Exception:
-                    log.exception("claim_failed")
-                    await self._pause(1.0)
+            # Before the look: who wakes during it is heard after it.
+            self._woken.clear()
+            try:
+                claimed = await self._claim()
+            except (ApiError, DatabaseError) as error:
+                log.warning("claim_failed", error=type(error).__name__)
+                await self._pause(0.5)
+            except Exception:
+                log.exception("claim_failed")
+                await self._pause(1.0)
             if not claimed:
                 await self._sleep_until_woken(context.settings.poll_seconds * (0.5 + context.random.random()))
 
     async def _sleep_until_woken(self, seconds: float) -> None:
-        self._woken.clear()
         waits = [asyncio.ensure_future(self._woken.wait()), asyncio.ensure_future(self.context.stopping.wait())]
         try:
             await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -126,9 +133,12 @@ class Worker:
             for each in waits:
                 each.cancel()
 
-    def _room(self) -> int:
-        """Items that may still be taken: twice what can be in flight, so that no slot waits for a claim."""
-        return 2 * self.context.settings.worker_concurrency - self._items_in_hand
+    def _has_room(self, account: tuple[int, Environment]) -> bool:
+        """Whether a run of this account may still be taken: twice the items that can be in flight, so that no slot
+        waits for a claim; beyond it only by accounts that have none in hand, so that none waits behind others."""
+        at_once = self.context.settings.worker_concurrency
+        in_hand = self._in_hand.total()
+        return in_hand < 2 * at_once or (self._in_hand[account] == 0 and in_hand < NEWCOMERS * at_once)
 
     async def _claim(self) -> int:
         """One turn round the sellers with due work: one run each, so that none waits behind another."""
@@ -139,9 +149,10 @@ class Worker:
         self._turn = (self._turn + 1) % len(due)
         claimed = 0
         for seller_id, environment in due[self._turn :] + due[: self._turn]:
-            if self._room() <= 0 or self.context.stopping.is_set():
+            if self.context.stopping.is_set():
                 break
-            claimed += await self._claim_from(seller_id, environment)
+            if self._has_room((seller_id, environment)):
+                claimed += await self._claim_from(seller_id, environment)
         return claimed
 
     async def _claim_from(self, seller_id: int, environment: Environment) -> int:
@@ -167,7 +178,7 @@ class Worker:
             metrics.runs_claimed.inc()
             held = Held(run, before + context.lease)
             self._held[_key(run)] = held
-            self._items_in_hand += run.size
+            self._in_hand[seller_id, environment] += run.size
             task = asyncio.create_task(self._work(held))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -187,13 +198,14 @@ class Worker:
             await self._abandon(held.run)
         finally:
             self._held.pop(_key(held.run), None)
-            self._items_in_hand -= held.run.size
+            self._in_hand[held.run.seller_id, held.run.environment] -= held.run.size
             metrics.runs_held.set(len(self._held))
             self._woken.set()
 
     async def _abandon(self, run: Run) -> None:
         """Give an unfinished run back at once, its sends to be searched for. Where even that fails the lease
         ends by itself and another worker does it."""
+        self._held[_key(run)].lost = True
         key = (run.seller_id, run.job_id, run.first_ordinal, run.fence)
         await self._attempt(lambda: self._recovery.rescue(key))
 
@@ -225,8 +237,8 @@ class Worker:
 
     async def _stop(self, loops: list[asyncio.Task[None]]) -> None:
         context = self.context
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=context.settings.drain_seconds * 0.6)
+        # The loops end after their present step: a search or a repost on the wire is finished as well.
+        await asyncio.wait({*self._tasks, *loops}, timeout=context.settings.drain_seconds * 0.6)
         for task in (*self._tasks, *loops):
             task.cancel()
         await asyncio.gather(*self._tasks, *loops, return_exceptions=True)

@@ -11,15 +11,17 @@ from structlog.contextvars import bind_contextvars
 from core import metrics, tracing
 from core.domain.failures import Failure
 from core.domain.states import Environment
+from core.errors import ApiError
 from core.ports.marketplace import Account, Listing, Outcome
 from core.ports.work import DoubtfulItem, JobTerms, Recorded
 from core.storage import intents, listings, work
-from core.storage.database import Connection
+from core.storage.database import Connection, DatabaseError
 from core.storage.work import ItemResult
 from core.worker.accounts import Accounts
 from core.worker.context import WorkerContext, log
 from core.worker.decide import AfterSearch, Next, Search, after_call, after_search
 from core.worker.recorder import count, failed, pending, success
+from core.worker.slots import Slots
 
 BATCH = 50
 UNSENT_SECONDS = 5.0
@@ -30,22 +32,31 @@ LATE_CREATION_SECONDS = 600.0
 class Reconciler:
     """Resolves unknown outcomes of one account at a time."""
 
-    def __init__(self, context: WorkerContext, accounts: Accounts, slots: asyncio.Semaphore) -> None:
+    def __init__(self, context: WorkerContext, accounts: Accounts, slots: Slots) -> None:
         self._context = context
         self._accounts = accounts
         self._slots = slots
 
     async def sweep(self) -> int:
         """Claim and resolve what is due; returns how many intents were looked at."""
-        seen = 0
-        for seller_id, environment in await self._context.database.read(intents.due):
-            if self._context.stopping.is_set():
-                break
-            seen += await self._account(seller_id, environment)
-        return seen
+
+        async def due(connection: Connection) -> list[tuple[int, Environment]]:
+            return await intents.due(connection, hopeless_after=self._context.hopeless_after)
+
+        # Side by side: an account whose marketplace is silent must not make the others wait for its timeouts.
+        accounts = [self._account(*each) for each in await self._context.database.read(due)]
+        return sum(await asyncio.gather(*accounts))
 
     async def _account(self, seller_id: int, environment: Environment) -> int:
+        try:
+            return await self._resolve_some(seller_id, environment)
+        except (ApiError, DatabaseError) as error:
+            log.warning("search_failed", seller_id=seller_id, error=type(error).__name__)
+        except Exception:
+            log.exception("search_failed", seller_id=seller_id)
+        return 0
 
+    async def _resolve_some(self, seller_id: int, environment: Environment) -> int:
         async def claim(connection: Connection) -> list[DoubtfulItem]:
             return await intents.claim(
                 connection,
@@ -53,6 +64,7 @@ class Reconciler:
                 environment,
                 owner=self._context.owner,
                 lease=self._context.lease,
+                hopeless_after=self._context.hopeless_after,
                 limit=BATCH,
             )
 
@@ -67,13 +79,18 @@ class Reconciler:
             found = await self._context.database.read(look)
             if found is not None:
                 terms[job_id] = found
-        await asyncio.gather(
+        ended = await asyncio.gather(
             *(
                 self._one(seller_id, environment, account, item, terms[item.job_id])
                 for item in doubtful
                 if item.job_id in terms
-            )
+            ),
+            return_exceptions=True,
         )
+        # One item's trouble does not keep the others from being resolved; it is looked at again when its lease ends.
+        for trouble in ended:
+            if isinstance(trouble, Exception):
+                log.error("search_broke", seller_id=seller_id, exc_info=trouble)
         return len(doubtful)
 
     async def _one(
@@ -135,7 +152,7 @@ class Reconciler:
     async def _search(self, account: Account | None, item: DoubtfulItem) -> Sequence[Listing] | None:
         if account is None or self._accounts.rests(account.seller_id, account.environment) > 0:
             return None
-        async with self._slots:
+        async with self._slots.of((account.seller_id, account.environment)):
             answer = await self._context.marketplace.find_by_sku(account, item.sku)
         await self._accounts.heard(account, answer)
         return answer.listings if answer.outcome is Outcome.DONE else None
@@ -155,7 +172,9 @@ class Reconciler:
         result = success(
             ordinal=item.ordinal, fence=item.fence, stored=item.stored, listing=decided.adopted, attempts=0
         )
-        await self._record(seller_id, item, terms, result, state="unknown", late=item.attempt > 1)
+        # With surplus listings the account is looked at again: closing them may fail, or this process end before it.
+        late = item.attempt > 1 or bool(decided.surplus)
+        await self._record(seller_id, item, terms, result, state="unknown", late=late)
         for surplus in decided.surplus:
             await close_surplus(self._context, account, surplus)
 
@@ -176,7 +195,7 @@ class Reconciler:
             return
         await context.point("after_repost_commit")
         until = before + context.lease
-        async with self._slots:
+        async with self._slots.of((seller_id, environment)):
             result = await context.marketplace.create_listing(
                 account,
                 item.stored.draft,
@@ -184,7 +203,7 @@ class Reconciler:
             )
         await context.point("after_repost_send")
         await self._accounts.heard(account, result)
-        decided = after_call(result, 0)
+        decided = after_call(result, 0, 0)
         metrics.reconciliations.labels("reposted").inc()
         if decided.next is Next.SUCCESS and result.listing is not None:
             written = success(ordinal=item.ordinal, fence=item.fence, stored=item.stored, listing=result.listing)
@@ -211,7 +230,7 @@ class Reconciler:
                     environment,
                     item,
                     owner=context.owner,
-                    delay=max(UNSENT_SECONDS, result.retry_after or 0.0),
+                    delay=max(UNSENT_SECONDS * 2.0**item.unsent, result.retry_after or 0.0),
                 )
 
             await context.database.read(unsent)

@@ -11,7 +11,7 @@ from core.domain.listing import app_status
 from core.domain.states import JobStatus
 from core.ports.marketplace import Listing
 from core.ports.work import JobTerms, Recorded, Run, StoredDraft
-from core.storage import work
+from core.storage import jobs, work
 from core.storage.database import Connection
 from core.storage.work import ItemResult
 from core.worker.context import WorkerContext, log
@@ -65,9 +65,9 @@ def failed(
     )
 
 
-def pending(*, ordinal: int, sku: str, fence: int, outcome: str, attempts: int) -> ItemResult:
+def pending(*, ordinal: int, sku: str, fence: int, outcome: str, attempts: int, intent: bool = True) -> ItemResult:
     """An item that stays pending: deferred, or unknown."""
-    return ItemResult(ordinal=ordinal, sku=sku, outcome=outcome, intent=True, fence=fence, attempts=attempts)
+    return ItemResult(ordinal=ordinal, sku=sku, outcome=outcome, intent=intent, fence=fence, attempts=attempts)
 
 
 def count(terms: JobTerms, results: Sequence[ItemResult], recorded: Recorded) -> None:
@@ -157,8 +157,14 @@ class Recorder:
         # writing a batch again that was committed changes nothing.
         return None
 
-    async def finish(self, delay: float) -> None:
+    async def finish(self, delay: float, *, returns: int, stop: Failure | None = None) -> None:
         """Write what is left and give the run back, due again after ``delay`` seconds if items remain.
+
+        Args:
+            delay: in seconds.
+            returns: how often the run will then have come back in a row with nothing done.
+            stop: the account stops: in the same transaction the job fails, and with it every item that is not on
+                the wire, so that nobody claims them in between.
 
         Raises:
             Exception: a write failed for good; the run stays leased and is rescued when the lease ends.
@@ -174,7 +180,9 @@ class Recorder:
 
         async def last(connection: Connection) -> Recorded | None:
             recorded = await self._record(connection, batch) if batch else None
-            await work.end_run(connection, self._run, owner=self._context.owner, delay=delay)
+            if stop is not None:
+                await jobs.stop(connection, self._run.seller_id, self._run.job_id, failure=stop)
+            await work.end_run(connection, self._run, owner=self._context.owner, delay=delay, returns=returns)
             return recorded
 
         await self._context.point("before_result_commit")

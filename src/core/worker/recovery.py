@@ -46,8 +46,8 @@ class Recovery:
             await self._context.point("before_rescue")
             doubted = await self._context.database.transact(take, _read_back)
             await self._context.point("after_rescue")
-        except DatabaseError as error:
-            log.error("rescue_failed", job_id=run[1], sqlstate=error.sqlstate)
+        except Exception:
+            log.exception("rescue_failed", job_id=run[1], first_ordinal=run[2])
             return 0
         if doubted is None:
             return 0
@@ -74,7 +74,10 @@ class Recovery:
                     return True
                 return await work.queue_scheduled(connection, seller_id, job_id)
 
-            started += await self._context.database.transact(start, _read_back_false)
+            try:
+                started += await self._context.database.transact(start, _read_back_false)
+            except Exception:
+                log.exception("schedule_failed", job_id=job_id)
         return started
 
     async def restore_stranded(self) -> int:
@@ -83,12 +86,16 @@ class Recovery:
         for seller_id, job_id in await self._context.database.read(work.stranded):
 
             async def restore(connection: Connection, seller_id: int = seller_id, job_id: str = job_id) -> int:
-                return await work.restore_runs(connection, seller_id, job_id)
+                return await work.restore_runs(connection, seller_id, job_id, settle=self._context.settle)
 
-            runs = await self._context.database.transact(restore, _read_back)
-            if runs:
+            try:
+                amiss = await self._context.database.transact(restore, _read_back)
+            except Exception:
+                log.exception("restore_failed", job_id=job_id)
+                continue
+            if amiss:
                 restored += 1
-                log.error("stranded_job_restored", job_id=job_id, runs=runs)
+                log.error("stranded_job_restored", job_id=job_id, amiss=amiss)
         return restored
 
     async def audit(self) -> int:
@@ -102,7 +109,11 @@ class Recovery:
                     await work.report_finding(connection, seller_id, what)
                 return what
 
-            what = await self._context.database.read(look)
+            try:
+                what = await self._context.database.read(look)
+            except Exception:
+                log.exception("audit_failed", seller_id=seller.seller_id)
+                continue
             if what is not None:
                 findings += 1
                 metrics.audit_findings.inc()

@@ -7,17 +7,31 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from core import metrics, tracing
 from core.domain.failures import Failure
 from core.domain.states import JobStatus
-from core.ports.marketplace import Account, ListingResult, Outcome, Prediction
-from core.ports.work import JobTerms, Run, WorkItem
-from core.storage import catalog, jobs, listings, work
+from core.ports.marketplace import Account, Listing, ListingResult, Outcome, Prediction, PredictionResult, Result
+from core.ports.work import JobTerms, Run, StoredDraft, WorkItem
+from core.storage import catalog, listings, work
 from core.storage.database import Connection
 from core.worker.accounts import Accounts, NotReady
 from core.worker.context import WorkerContext, log
-from core.worker.decide import Next, Predict, Refuse, Send, after_call, delay_after, first_step
+from core.worker.decide import (
+    MAX_RETURNS,
+    AfterCall,
+    Next,
+    Predict,
+    Refuse,
+    Send,
+    after_call,
+    delay_after,
+    first_step,
+    is_own_doing,
+)
 from core.worker.recorder import Recorder, failed, pending, success
+from core.worker.slots import Slots
 
 CONFLICT_SECONDS = 2.0
 """When another job's unfinished send of the same SKU stands in the way, look again after this."""
@@ -43,26 +57,31 @@ class _Sending:
     send: Send
     listing_id: str | None = None
     permalink: str = ""
+    category_name: str | None = None
 
 
 @dataclass(slots=True)
 class _Progress:
-    """How the run goes: ``stopped`` by an account-wide failure, ``delay`` until it is due again."""
+    """How the run goes: ``stopped`` by an account-wide failure, ``delay`` until it is due again. ``done`` counts
+    results, ``waited`` calls that the marketplace did not take, each since the claim."""
 
     stopped: Failure | None = None
     delay: float = 0.0
     deferred: int = 0
+    done: int = 0
+    waited: int = 0
     halted: bool = field(default=False)
 
 
 class RunWork:
     """Works one run to its end. The slots bound the calls in flight of the whole process."""
 
-    def __init__(self, context: WorkerContext, accounts: Accounts, slots: asyncio.Semaphore, held: Held) -> None:
+    def __init__(self, context: WorkerContext, accounts: Accounts, slots: Slots, held: Held) -> None:
         self._context = context
         self._accounts = accounts
         self._slots = slots
         self._held = held
+        self._account_key = (held.run.seller_id, held.run.environment)
         self._run = held.run
         self._progress = _Progress()
 
@@ -91,41 +110,67 @@ class RunWork:
         run = self._run
         recorder = Recorder(self._context, run, terms)
         if terms.status not in (JobStatus.QUEUED, JobStatus.PROCESSING):
-            await recorder.finish(0.0)  # Cancelled or failed since the claim.
+            await recorder.finish(0.0, returns=run.returns)  # Cancelled or failed since the claim.
             return
         ready = await self._accounts.prepare(run.seller_id, run.environment, run.job_id)
         if isinstance(ready, NotReady):
-            if ready.failure is not None:
-                await self._stop_job(ready.failure)
-                await recorder.finish(0.0)
-            else:
-                await recorder.finish(ready.delay + self._context.random.random())
+            await self._not_ready(ready, terms, recorder)
             return
         await self._work_items(ready.account, terms, recorder, search_first=ready.search_first)
-        if self._progress.stopped is not None:
-            await recorder.finish(0.0)
-            await self._stop_job(self._progress.stopped)
+        stopped = self._progress.stopped
+        if stopped is not None:
+            log.warning("job_stopped", job_id=run.job_id, seller_id=run.seller_id, reason=stopped.code)
+            await recorder.finish(0.0, returns=run.returns, stop=stopped)
+            # What the account may do is asked again before the next send, instead of by sixty refused ones.
+            await self._accounts.doubt_profile(ready.account)
         else:
-            await recorder.finish(self._delay())
+            await recorder.finish(self._delay(), returns=self._returns())
+
+    async def _not_ready(self, ready: NotReady, terms: JobTerms, recorder: Recorder) -> None:
+        run = self._run
+        if ready.failure is not None:
+            log.warning("job_stopped", job_id=run.job_id, seller_id=run.seller_id, reason=ready.failure.code)
+            await recorder.finish(0.0, returns=run.returns, stop=ready.failure)
+            self._accounts.forget(run.seller_id, run.environment)
+            return
+        if ready.outage is None:
+            await recorder.finish(ready.delay + self._context.random.random(), returns=run.returns)
+            return
+        if run.returns >= MAX_RETURNS:
+            for item in await self._load(terms):
+                recorder.put(
+                    failed(ordinal=item.ordinal, sku=item.sku, fence=run.fence, failure=ready.outage, intent=False)
+                )
+        delay = max(ready.delay, delay_after(run.returns, self._context.random.random()))
+        await recorder.finish(delay, returns=run.returns + 1)
 
     def _delay(self) -> float:
-        rest = self._accounts.rests(self._run.seller_id, self._run.environment)
         if self._context.stopping.is_set():
             return 0.0
+        rest = self._accounts.rests(*self._account_key)
         if self._progress.deferred:
-            rest = max(rest, delay_after(self._run.returns, self._context.random.random()))
+            rest = max(rest, delay_after(self._returns(), self._context.random.random()))
         return max(rest, self._progress.delay)
+
+    def _returns(self) -> int:
+        """A run that got anywhere starts counting anew; one that only waited for others keeps its count."""
+        if self._progress.done:
+            return 0
+        return self._run.returns + (1 if self._progress.waited else 0)
+
+    async def _load(self, terms: JobTerms) -> list[WorkItem]:
+        async def load(connection: Connection) -> list[WorkItem]:
+            return await work.run_items(connection, self._run, terms)
+
+        return await self._context.database.read(load)
 
     async def _work_items(self, account: Account, terms: JobTerms, recorder: Recorder, *, search_first: bool) -> None:
         run = self._run
-
-        async def load(connection: Connection) -> list[WorkItem]:
-            return await work.run_items(connection, run, terms)
-
-        items = await self._context.database.read(load)
+        steps = [(item, _first_step(item, terms)) for item in await self._load(terms)]
         sends = []
-        for item, step in await self._categorise(account, terms, [(item, first_step(item, terms)) for item in items]):
+        for item, step in await self._categorise(account, terms, steps, recorder):
             if isinstance(step, Refuse):
+                self._progress.done += 1
                 recorder.put(
                     failed(ordinal=item.ordinal, sku=item.sku, fence=run.fence, failure=step.failure, intent=False)
                 )
@@ -145,37 +190,41 @@ class RunWork:
             progress.halted = (
                 progress.stopped is not None
                 or self._context.stopping.is_set()
-                or self._accounts.rests(self._run.seller_id, self._run.environment) > 0
+                or self._accounts.rests(*self._account_key) > 0
                 or not self._held.may_send(self._context.send_margin)
             )
         return progress.halted
 
     async def _categorise(
-        self, account: Account, terms: JobTerms, steps: list[tuple[WorkItem, Refuse | Predict | Send]]
+        self,
+        account: Account,
+        terms: JobTerms,
+        steps: list[tuple[WorkItem, Refuse | Predict | Send]],
+        recorder: Recorder,
     ) -> list[tuple[WorkItem, Refuse | Predict | Send]]:
-        """Ask for the categories that are not known yet, each title once, and decide again."""
+        """Ask for the categories that are not known yet, each title once, and decide again. Items whose category
+        could not be asked for are deferred."""
         titles = list(dict.fromkeys(step.title for _, step in steps if isinstance(step, Predict)))
         if not titles:
             return steps
-        found: dict[str, Prediction | None] = {}
-        refusals: dict[str, Failure] = {}
+        answers: dict[str, PredictionResult] = {}
 
         async def ask(title: str) -> None:
-            async with self._slots:
+            async with self._slots.of(self._account_key):
                 if self._halted():
                     return
-                answer = await self._context.marketplace.predict_category(account, title)
+                try:
+                    answer = await self._context.marketplace.predict_category(account, title)
+                except Exception:
+                    log.exception("prediction_broke")
+                    answer = PredictionResult(outcome=Outcome.RETRY, failure=Failure("internal_error"))
+            answers[title] = answer
             await self._accounts.heard(account, answer)
-            if answer.outcome is Outcome.DONE:
-                found[title] = answer.prediction
-            elif answer.failure is not None and answer.failure.account_wide:
+            if answer.failure is not None and answer.failure.account_wide:
                 self._progress.stopped = answer.failure
-            elif answer.outcome is Outcome.REFUSED and answer.failure is not None:
-                refusals[title] = answer.failure
-            else:
-                self._progress.deferred += 1
 
         await asyncio.gather(*(ask(title) for title in titles))
+        found = {title: each.prediction for title, each in answers.items() if each.outcome is Outcome.DONE}
         if found:
 
             async def remember(connection: Connection) -> None:
@@ -187,35 +236,65 @@ class RunWork:
             if not isinstance(step, Predict):
                 decided.append((item, step))
             elif step.title in found:
-                prediction = found[step.title]
-                known = replace(
-                    item,
-                    predicted=True,
-                    predicted_category_id=prediction.category_id if prediction else None,
-                    predicted_category_name=prediction.category_name if prediction else None,
-                )
-                decided.append((known, first_step(known, terms)))
-            elif step.title in refusals:
-                decided.append((item, Refuse(refusals[step.title])))
+                known = _predicted(item, found[step.title])
+                decided.append((known, _first_step(known, terms)))
+            elif step.title in answers and self._progress.stopped is None:
+                self._unanswered(item, answers[step.title], recorder)
         return decided
+
+    def _unanswered(self, item: WorkItem, answer: PredictionResult, recorder: Recorder) -> None:
+        after = after_call(answer, item.attempts, self._run.returns)
+        if after.next is Next.FAILED:
+            self._progress.done += 1
+            recorder.put(
+                failed(
+                    ordinal=item.ordinal,
+                    sku=item.sku,
+                    fence=self._run.fence,
+                    failure=after.failure or Failure("marketplace_unavailable"),
+                    intent=False,
+                    attempts=after.attempts,
+                )
+            )
+            return
+        self._defer(item, answer, after)
+        if after.attempts:
+            recorder.put(
+                pending(
+                    ordinal=item.ordinal,
+                    sku=item.sku,
+                    fence=self._run.fence,
+                    outcome=Next.DEFERRED.value,
+                    attempts=after.attempts,
+                    intent=False,
+                )
+            )
+
+    def _defer(self, item: WorkItem, result: Result, after: AfterCall) -> None:
+        """The run comes back for this item when it makes sense to."""
+        progress = self._progress
+        progress.deferred += 1
+        if not is_own_doing(result):
+            progress.waited += 1
+        wait = result.retry_after or 0.0
+        if after.attempts:
+            wait = max(wait, delay_after(item.attempts, self._context.random.random()))
+        progress.delay = max(progress.delay, wait)
 
     async def _write_intents(self, sends: Sequence[_Sending]) -> list[_Sending]:
         """Commit what is about to be sent; returns what may be."""
-        run = self._run
+        run, owner = self._run, self._context.owner
 
-        async def write(connection: Connection) -> tuple[set[str], dict[str, tuple[str, str]]]:
-            return await work.insert_intents(
-                connection,
-                run,
-                owner=self._context.owner,
-                intents=[
-                    (each.item.ordinal, each.item.sku, "update" if each.listing_id else "create", each.send.stored)
-                    for each in sends
-                ],
-            )
+        async def write(connection: Connection) -> work.Granted:
+            intents = [(each.item.ordinal, each.item.sku, each.send.stored) for each in sends]
+            return await work.insert_intents(connection, run, owner=owner, intents=intents)
+
+        async def read_back(connection: Connection) -> work.Granted | None:
+            skus = [each.item.sku for each in sends]
+            return await work.granted_intents(connection, run, owner=owner, skus=skus) or None
 
         await self._context.point("before_intent_commit")
-        granted, open_listings = await self._context.database.transact(write)
+        granted = await self._context.database.transact(write, read_back)
         await self._context.point("after_intent_commit")
         if len(granted) < len(sends):
             # Another job is sending the same SKU, or the job was cancelled: look again soon.
@@ -224,32 +303,45 @@ class RunWork:
         for each in sends:
             if each.item.sku in granted:
                 # A listing that another job made a moment ago is updated, never made again.
-                each.listing_id, each.permalink = open_listings.get(each.item.sku, (None, ""))
+                each.listing_id, each.permalink = granted[each.item.sku] or (None, "")
                 chosen.append(each)
         return chosen
 
     async def _send(self, account: Account, sending: _Sending, recorder: Recorder, *, search_first: bool) -> None:
         item, run = sending.item, self._run
-        async with self._slots:
+        async with self._slots.of(self._account_key):
             if self._halted():
                 recorder.put(
                     pending(ordinal=item.ordinal, sku=item.sku, fence=run.fence, outcome="deferred", attempts=0)
                 )
                 return
-            result = await self._call(account, sending, search_first=search_first)
+            try:
+                result = await self._call(account, sending, search_first=search_first)
+            except Exception:
+                # One item's trouble must not leave the others of the run on the wire with nobody to hear them.
+                log.exception("send_broke", ordinal=item.ordinal)
+                outcome = Outcome.UNKNOWN if sending.listing_id is None else Outcome.RETRY
+                result = ListingResult(outcome=outcome, failure=Failure("internal_error"))
+        self._take(sending, result, recorder)
         await self._accounts.heard(account, result)
-        decided = after_call(result, item.attempts)
+
+    def _take(self, sending: _Sending, result: ListingResult, recorder: Recorder) -> None:
+        """Hand the result on to be recorded."""
+        item, run = sending.item, self._run
+        decided = after_call(result, item.attempts, run.returns)
         if decided.next is Next.SUCCESS and result.listing is not None:
+            self._progress.done += 1
             recorder.put(
                 success(
                     ordinal=item.ordinal,
                     fence=run.fence,
-                    stored=sending.send.stored,
+                    stored=_named(sending, result.listing),
                     listing=result.listing,
                     known_permalink=sending.permalink,
                 )
             )
         elif decided.next is Next.FAILED:
+            self._progress.done += 1
             failure = decided.failure or Failure("content_refused")
             if failure.account_wide:
                 self._progress.stopped = failure
@@ -265,10 +357,10 @@ class RunWork:
             )
         else:
             if decided.next is Next.UNKNOWN:
+                self._progress.done += 1
                 metrics.intents_unknown.labels(result.failure.code if result.failure else "unreadable").inc()
             else:
-                self._progress.deferred += 1
-                self._progress.delay = max(self._progress.delay, result.retry_after or 0.0)
+                self._defer(item, result, decided)
             recorder.put(
                 pending(
                     ordinal=item.ordinal,
@@ -290,6 +382,9 @@ class RunWork:
                 return ListingResult(outcome=outcome, failure=known.failure, retry_after=known.retry_after)
             if known.listings:
                 sending.listing_id, sending.permalink = known.listings[0].listing_id, known.listings[0].permalink
+        if sending.send.stored.category_name is None and sending.item.listing_category_name is None:
+            # Before the send, not between its answer and the record. A creation looks the category up anyway.
+            sending.category_name = (await market.category_name(account, draft.category_id)).name or None
         if sending.listing_id is None:
             await self._context.point("before_send")
             result = await market.create_listing(account, draft, lambda: self._held.may_send(self._context.send_margin))
@@ -313,26 +408,41 @@ class RunWork:
         present = states.listings.get(listing_id)
         if present is not None and present.is_open:
             return refused
+        again = ListingResult(outcome=Outcome.RETRY, failure=Failure("marketplace_conflict"), retry_after=0.0)
+        if present is None and listing_id not in states.missing:
+            return again  # Not told this time: to take it for closed would make a second one.
 
-        async def work(connection: Connection) -> None:
-            await listings.mark_closed(
-                connection, account.seller_id, account.environment, {sending.item.sku: listing_id}
+        async def work(connection: Connection) -> set[str]:
+            closed = {sending.item.sku: listing_id}
+            return await listings.mark_closed(
+                connection, account.seller_id, account.environment, closed, missing=present is None
             )
 
         await self._context.database.read(work)
-        return ListingResult(outcome=Outcome.RETRY, failure=Failure("marketplace_conflict"), retry_after=0.0)
+        return again
 
-    async def _stop_job(self, failure: Failure) -> None:
-        """The account stops: the job fails at once, with it every item that is not on the wire."""
-        run = self._run
-        metrics.jobs_stopped.labels(failure.code).inc()
-        log.warning("job_stopped", job_id=run.job_id, seller_id=run.seller_id, reason=failure.code)
 
-        async def close(connection: Connection) -> int | None:
-            locked = await jobs.lock(connection, run.seller_id, run.job_id)
-            if locked is None or locked.status not in (JobStatus.QUEUED, JobStatus.PROCESSING):
-                return None
-            return await jobs.close_pending(connection, run.seller_id, run.job_id, failure=failure, cancel=False)
+def _named(sending: _Sending, listing: Listing) -> StoredDraft:
+    """The draft with its category's name; without it where the marketplace chose another category."""
+    stored = sending.send.stored
+    if listing.category_id not in ("", stored.draft.category_id):
+        return msgspec.structs.replace(stored, category_name=None)
+    return msgspec.structs.replace(stored, category_name=stored.category_name or sending.category_name)
 
-        await self._context.database.transact(close)
-        self._accounts.forget(run.seller_id, run.environment)
+
+def _first_step(item: WorkItem, terms: JobTerms) -> Refuse | Predict | Send:
+    try:
+        return first_step(item, terms)
+    except Exception:
+        # A product that breaks the decision must not break its whole run, again and again.
+        log.exception("item_broke", ordinal=item.ordinal)
+        return Refuse(Failure("internal_error"))
+
+
+def _predicted(item: WorkItem, prediction: Prediction | None) -> WorkItem:
+    return replace(
+        item,
+        predicted=True,
+        predicted_category_id=prediction.category_id if prediction else None,
+        predicted_category_name=prediction.category_name if prediction else None,
+    )

@@ -155,6 +155,8 @@ CREATE TABLE jobs (
     started_at timestamptz,
     completed_at timestamptz,
     error_message text,
+    -- The failure code that stopped the whole job: what its runs still bring back untried ends with it.
+    stopped_by text,
     PRIMARY KEY (seller_id, job_id),
     UNIQUE (seller_id, job_number),
     CONSTRAINT jobs_add_up CHECK (total_items = pending + successful + failed + skipped),
@@ -225,7 +227,7 @@ CREATE TABLE work_runs (
     last_ordinal integer NOT NULL CHECK (last_ordinal >= first_ordinal),
     environment environment NOT NULL,
     due_at timestamptz NOT NULL,
-    -- Times it came back without a result: the delay grows with it.
+    -- Times in a row it came back without a result: the delay grows with it, and what only waited fails at last.
     returns smallint NOT NULL DEFAULT 0,
     fence bigint NOT NULL DEFAULT 0,
     owner uuid,
@@ -258,6 +260,8 @@ CREATE TABLE intents (
     settle_until timestamptz,
     due_at timestamptz,
     searches smallint NOT NULL DEFAULT 0,
+    -- Times the repost was begun and came to nothing for certain.
+    unsent smallint NOT NULL DEFAULT 0,
     leased_until timestamptz,
     PRIMARY KEY (seller_id, environment, sku),
     CONSTRAINT intents_unknown_are_searched CHECK ((state = 'unknown') = (settle_until IS NOT NULL AND due_at IS NOT NULL))
@@ -302,7 +306,8 @@ CREATE TABLE follow_ups (
     skus text[] NOT NULL,
     due_at timestamptz NOT NULL,
     tries smallint NOT NULL DEFAULT 0,
-    -- Only late_creation: listings made before this moment are not its business.
+    -- late_creation: listings made before this moment are not its business. check, description: when these
+    -- listings were published; what was published again later has a newer follow-up, and this one lets it go.
     since timestamptz NOT NULL DEFAULT now(),
     leased_until timestamptz,
     PRIMARY KEY (seller_id, follow_up_id)
@@ -352,7 +357,13 @@ SELECT j.*,
                 || to_char(a.paused_until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
         WHEN j.reconciling > 0 AND j.reconciling = j.pending
             THEN 'looking at the marketplace for the outcome of ' || j.reconciling || ' items'
-        WHEN j.status = 'queued' THEN 'waiting for a worker'
+        WHEN EXISTS (SELECT FROM work_runs r WHERE r.seller_id = j.seller_id AND r.job_id = j.job_id
+            AND (r.owner IS NOT NULL OR r.due_at <= now()))
+            THEN CASE WHEN j.status = 'queued' THEN 'waiting for a worker' END
+        ELSE (
+            SELECT 'trying again at ' || to_char(min(r.due_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+            FROM work_runs r WHERE r.seller_id = j.seller_id AND r.job_id = j.job_id
+        )
     END AS waiting_reason
 FROM jobs j
 LEFT JOIN marketplace_accounts a ON a.seller_id = j.seller_id AND a.environment = j.environment;

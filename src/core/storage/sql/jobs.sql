@@ -119,7 +119,7 @@ WHERE (%(seller_id)s::bigint IS NULL OR j.seller_id = %(seller_id)s)
 ORDER BY j.seller_id, j.job_id LIMIT %(limit)s;
 
 -- lock_job: whoever changes the job or its items holds this row.
-SELECT status, environment, pending, failed, last_sequence, terms ->> 'currency'
+SELECT status, environment, pending, failed, last_sequence, terms ->> 'currency', stopped_by
 FROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s FOR NO KEY UPDATE;
 
 -- close_pending: end every pending item that is not on the wire; the job follows. The job row is locked. The items are
@@ -152,6 +152,7 @@ UPDATE jobs j SET
     skipped = j.skipped + CASE WHEN %(item_status)s = 'skipped' THEN counted.changed ELSE 0 END,
     last_sequence = j.last_sequence + counted.changed,
     error_message = coalesce(%(error_message)s, j.error_message),
+    stopped_by = coalesce(%(stopped_by)s, j.stopped_by),
     status = CASE
         WHEN %(job_status)s = 'cancelled' THEN 'cancelled'::job_status
         WHEN j.status = 'cancelled' THEN j.status
@@ -182,7 +183,8 @@ WITH changed AS (
     WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = 'failed' AND retryable
     RETURNING ordinal
 ), job AS (
-    UPDATE jobs SET status = 'queued', completed_at = NULL, error_message = NULL, retries = retries + 1,
+    UPDATE jobs SET status = 'queued', completed_at = NULL, error_message = NULL, stopped_by = NULL,
+        retries = retries + 1,
         pending = pending + (SELECT count(*) FROM changed), failed = failed - (SELECT count(*) FROM changed)
     WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status IN ('completed', 'failed', 'cancelled')
     RETURNING environment, total_items

@@ -17,9 +17,17 @@ WHERE seller_id = %(seller_id)s AND environment = 'test' AND published_at IS NOT
     AND (%(app_status)s::smallint IS NULL OR app_status = %(app_status)s)
     AND (%(sku)s::text IS NULL OR sku = %(sku)s);
 
--- select_listing_ids: the listings of these SKUs.
+-- select_listing_ids: the listings of these SKUs, but for those published again since.
 SELECT sku, listing_id FROM listings
-WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = ANY (%(skus)s::text[]);
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = ANY (%(skus)s::text[])
+    AND (published_at IS NULL OR published_at <= %(since)s);
+
+-- select_on_record: the listing of a SKU that counts, and whether a send of it is not answered yet. In one look, after
+-- the marketplace was asked: a listing just made is either on record by then or has its intent.
+SELECT (SELECT l.listing_id FROM listings l WHERE l.seller_id = %(seller_id)s AND l.environment = %(environment)s
+        AND l.sku = %(sku)s AND l.status_meli <> 'closed') AS listing_id,
+    EXISTS (SELECT FROM intents n WHERE n.seller_id = %(seller_id)s AND n.environment = %(environment)s
+        AND n.sku = %(sku)s) AS sending;
 
 -- refresh: what the marketplace now says of listings; only of the one known for its SKU.
 UPDATE listings l SET status_meli = f.status_meli, sub_status = f.sub_status, app_status = f.app_status,
@@ -30,31 +38,42 @@ FROM jsonb_to_recordset(%(found)s) AS f (listing_id text, sku text, permalink te
 WHERE l.seller_id = %(seller_id)s AND l.environment = %(environment)s AND l.sku = f.sku
     AND l.listing_id = f.listing_id;
 
--- mark_closed: the marketplace no longer has these listings.
+-- mark_closed: the marketplace has closed these listings, or (missing) does not know them. A listing published a
+-- moment ago may only be slow to appear: to take it for gone would make a second one.
 UPDATE listings SET status_meli = 'closed', app_status = 0, checked_at = now()
 WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = ANY (%(skus)s::text[])
-    AND listing_id = ANY (%(listing_ids)s::text[]);
+    AND listing_id = ANY (%(listing_ids)s::text[])
+    AND (NOT %(missing)s OR published_at IS NULL OR published_at < now() - interval '5 minutes')
+RETURNING sku;
 
 -- insert_follow_up: something to be done about listings later.
 INSERT INTO follow_ups (seller_id, follow_up_id, environment, kind, skus, due_at, tries, since)
 VALUES (%(seller_id)s, %(follow_up_id)s, %(environment)s, %(kind)s, %(skus)s,
     now() + make_interval(secs => %(delay)s), %(tries)s, coalesce(%(since)s, now()));
 
--- claim_follow_ups: what is due, for a while.
-WITH due AS (
-    SELECT f.seller_id, f.follow_up_id FROM follow_ups f
+-- claim_follow_ups: what is due, for a while; accounts take turns, so that none waits behind another's thousands.
+WITH turns AS (
+    SELECT f.seller_id, f.follow_up_id, f.due_at,
+        row_number() OVER (PARTITION BY f.seller_id, f.environment ORDER BY f.due_at) AS turn
+    FROM follow_ups f
     WHERE f.due_at <= now() AND (f.leased_until IS NULL OR f.leased_until < now())
         AND NOT EXISTS (SELECT FROM marketplace_accounts a WHERE a.seller_id = f.seller_id
             AND a.environment = f.environment AND a.paused_until > now())
-    ORDER BY f.due_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    ORDER BY turn, f.due_at LIMIT %(limit)s
+), due AS (
+    SELECT f.seller_id, f.follow_up_id FROM follow_ups f
+    JOIN turns t ON t.seller_id = f.seller_id AND t.follow_up_id = f.follow_up_id
+    WHERE f.leased_until IS NULL OR f.leased_until < now()
+    FOR UPDATE OF f SKIP LOCKED
 )
 UPDATE follow_ups f SET leased_until = now() + make_interval(secs => %(lease)s)
 FROM due WHERE f.seller_id = due.seller_id AND f.follow_up_id = due.follow_up_id
-RETURNING f.seller_id, f.follow_up_id::text, f.environment, f.kind, f.skus, f.tries, f.since;
+RETURNING f.seller_id, f.follow_up_id::text, f.environment, f.kind, f.skus, f.tries, f.since, f.leased_until;
 
--- return_follow_up: again later.
+-- return_follow_up: again later. Guarded by the lease, as delete_follow_up is.
 UPDATE follow_ups SET due_at = now() + make_interval(secs => %(delay)s), tries = %(tries)s, leased_until = NULL
-WHERE seller_id = %(seller_id)s AND follow_up_id = %(follow_up_id)s;
+WHERE seller_id = %(seller_id)s AND follow_up_id = %(follow_up_id)s AND leased_until = %(leased_until)s;
 
--- delete_follow_up: done.
-DELETE FROM follow_ups WHERE seller_id = %(seller_id)s AND follow_up_id = %(follow_up_id)s;
+-- delete_follow_up: done; no row when somebody else has taken it over since.
+DELETE FROM follow_ups
+WHERE seller_id = %(seller_id)s AND follow_up_id = %(follow_up_id)s AND leased_until = %(leased_until)s;

@@ -10,13 +10,18 @@ LEFT JOIN marketplace_accounts a ON a.seller_id = r.seller_id AND a.environment 
 WHERE r.owner IS NULL AND r.due_at <= now() AND (a.paused_until IS NULL OR a.paused_until <= now())
 ORDER BY r.seller_id, r.environment;
 
--- claim: lease runs of one seller; low ordinals first, so that its jobs advance side by side.
-WITH due AS (
-    SELECT r.job_id, r.first_ordinal FROM work_runs r
-    WHERE r.seller_id = %(seller_id)s AND r.environment = %(environment)s AND r.owner IS NULL AND r.due_at <= now()
-        AND EXISTS (SELECT FROM jobs j WHERE j.seller_id = r.seller_id AND j.job_id = r.job_id
-            AND j.status IN ('queued', 'processing'))
-    ORDER BY r.first_ordinal, r.job_id LIMIT %(limit)s
+-- claim: lease runs of one seller: of the job that has the fewest leased now, so that its jobs advance side by
+-- side; of that job in request order.
+WITH chosen AS (
+    SELECT r.job_id FROM work_runs r
+    JOIN jobs j ON j.seller_id = r.seller_id AND j.job_id = r.job_id AND j.status IN ('queued', 'processing')
+    WHERE r.seller_id = %(seller_id)s AND r.environment = %(environment)s
+    GROUP BY r.job_id HAVING bool_or(r.owner IS NULL AND r.due_at <= now())
+    ORDER BY count(r.owner), random() LIMIT 1
+), due AS (
+    SELECT r.job_id, r.first_ordinal FROM work_runs r JOIN chosen ON chosen.job_id = r.job_id
+    WHERE r.seller_id = %(seller_id)s AND r.owner IS NULL AND r.due_at <= now()
+    ORDER BY r.first_ordinal LIMIT %(limit)s
     FOR UPDATE OF r SKIP LOCKED
 )
 UPDATE work_runs r SET fence = nextval('fences'), owner = %(owner)s, leased_until = now() + make_interval(secs => %(lease)s)
@@ -76,12 +81,13 @@ ORDER BY i.ordinal;
 SELECT status FROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s FOR SHARE;
 
 -- insert_intents: the sends about to be made; those that another intent stands in the way of are not
--- returned. In the order of the key, so that two workers cannot wait for each other.
+-- returned. In the order of the key, so that two workers cannot wait for each other. Each is a creation until
+-- mark_updates has seen an open listing.
 INSERT INTO intents (seller_id, environment, sku, job_id, ordinal, first_ordinal, fence, owner, kind, attempt, state,
     draft, started_at)
-SELECT %(seller_id)s, %(environment)s, w.sku, %(job_id)s, w.ordinal, %(first_ordinal)s, %(fence)s, %(owner)s, w.kind,
-    1, 'sending', w.draft, now()
-FROM jsonb_to_recordset(%(intents)s) AS w (ordinal int, sku text, kind text, draft jsonb)
+SELECT %(seller_id)s, %(environment)s, w.sku, %(job_id)s, w.ordinal, %(first_ordinal)s, %(fence)s, %(owner)s,
+    'create', 1, 'sending', w.draft, now()
+FROM jsonb_to_recordset(%(intents)s) AS w (ordinal int, sku text, draft jsonb)
 JOIN job_items i ON i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s
     AND i.ordinal = ANY (%(ordinals)s::int[]) AND i.ordinal = w.ordinal AND i.status = 'pending'
 WHERE EXISTS (SELECT FROM work_runs r WHERE r.seller_id = %(seller_id)s AND r.job_id = %(job_id)s
@@ -90,11 +96,26 @@ ORDER BY w.sku
 ON CONFLICT (seller_id, environment, sku) DO NOTHING
 RETURNING sku;
 
--- select_open_listings: read after the intents stand, so that a listing made by a job that was faster is
--- seen.
-SELECT sku, listing_id, permalink FROM listings
-WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = ANY (%(skus)s::text[])
-    AND status_meli <> 'closed';
+-- mark_updates: which of the intents change an open listing. Looked up after they stand, so that a listing made by
+-- a job that was faster is seen, and one that was closed since the items were read is not: what is marked as an
+-- update is forgotten after a crash, so it must never be sent as a creation.
+WITH open AS (
+    SELECT sku, listing_id, permalink FROM listings
+    WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = ANY (%(skus)s::text[])
+        AND status_meli <> 'closed'
+), marked AS (
+    UPDATE intents n SET kind = 'update' FROM open
+    WHERE n.seller_id = %(seller_id)s AND n.environment = %(environment)s AND n.sku = ANY (%(skus)s::text[])
+        AND n.sku = open.sku AND n.fence = %(fence)s AND n.owner = %(owner)s AND n.state = 'sending'
+)
+SELECT sku, listing_id, permalink FROM open;
+
+-- select_intents: those of a commit whose answer was lost, with the listings that they change.
+SELECT n.sku, l.listing_id, l.permalink FROM intents n
+LEFT JOIN listings l ON n.kind = 'update' AND l.seller_id = n.seller_id AND l.environment = n.environment
+    AND l.sku = n.sku
+WHERE n.seller_id = %(seller_id)s AND n.environment = %(environment)s AND n.sku = ANY (%(skus)s::text[])
+    AND n.job_id = %(job_id)s AND n.fence = %(fence)s AND n.owner = %(owner)s AND n.state = 'sending';
 
 -- record: what became of items. The job's row is locked, which makes this the only writer of its items:
 -- sequences are gapless and in commit order. A result counts only if the writer's intent is still its own
@@ -139,11 +160,15 @@ WITH input AS MATERIALIZED (
     FROM finished f, (SELECT last_sequence FROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s) j
     WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s
         AND i.ordinal = ANY (ARRAY(SELECT ordinal FROM input)) AND i.ordinal = f.ordinal
-), deferred AS (
-    UPDATE job_items i SET attempts = i.attempts + a.attempts FROM accepted a
-    WHERE a.outcome = 'deferred' AND a.attempts > 0
-        AND i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s
-        AND i.ordinal = ANY (ARRAY(SELECT ordinal FROM input)) AND i.ordinal = a.ordinal
+), still_pending AS (
+    SELECT ordinal, attempts FROM accepted WHERE outcome = 'deferred' AND attempts > 0
+    UNION ALL
+    SELECT r.ordinal, r.attempts FROM input r
+    WHERE r.outcome = 'unknown' AND r.attempts > 0 AND r.ordinal IN (SELECT ordinal FROM doubted)
+), tried AS (
+    UPDATE job_items i SET attempts = i.attempts + t.attempts FROM still_pending t
+    WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s
+        AND i.ordinal = ANY (ARRAY(SELECT ordinal FROM input)) AND i.ordinal = t.ordinal
 ), shown AS (
     INSERT INTO listings AS l (seller_id, environment, sku, listing_id, permalink, title, image, listing_type_id,
         price, currency, category_id, category_name, tax_category_id, status_meli, sub_status, app_status,
@@ -155,7 +180,8 @@ WITH input AS MATERIALIZED (
     ON CONFLICT (seller_id, environment, sku) DO UPDATE SET listing_id = EXCLUDED.listing_id,
         permalink = EXCLUDED.permalink, title = EXCLUDED.title, image = coalesce(EXCLUDED.image, l.image),
         listing_type_id = EXCLUDED.listing_type_id, price = EXCLUDED.price, category_id = EXCLUDED.category_id,
-        category_name = coalesce(EXCLUDED.category_name, l.category_name),
+        category_name = CASE WHEN EXCLUDED.category_name IS NULL AND EXCLUDED.category_id = l.category_id
+            THEN l.category_name ELSE EXCLUDED.category_name END,
         tax_category_id = EXCLUDED.tax_category_id, status_meli = EXCLUDED.status_meli,
         sub_status = EXCLUDED.sub_status, app_status = EXCLUDED.app_status, published_at = EXCLUDED.published_at,
         checked_at = EXCLUDED.published_at
@@ -224,7 +250,7 @@ WITH remaining AS (
         AND r.first_ordinal = %(first_ordinal)s AND r.owner = %(owner)s AND r.fence = %(fence)s
 )
 UPDATE work_runs r SET owner = NULL, leased_until = NULL, due_at = now() + make_interval(secs => %(delay)s),
-    returns = least(r.returns + 1, 1000)
+    returns = %(returns)s
 FROM remaining
 WHERE remaining.some AND r.seller_id = %(seller_id)s AND r.job_id = %(job_id)s
     AND r.first_ordinal = %(first_ordinal)s AND r.owner = %(owner)s AND r.fence = %(fence)s;
@@ -236,11 +262,12 @@ WHERE leased_until < now() ORDER BY leased_until LIMIT 100;
 -- select_owned: runs a stopping worker still holds.
 SELECT seller_id, job_id::text, first_ordinal, fence FROM work_runs WHERE owner = %(owner)s;
 
--- rescue: take a run back. What may have been sent goes to the search, never straight to another send;
--- updates are safe to repeat and simply forgotten. The job's row is locked.
+-- rescue: take a run back, later each time (a run that breaks its workers must not keep them busy). What may have
+-- been sent goes to the search, never straight to another send; updates are safe to repeat and simply forgotten.
+-- The job's row is locked.
 WITH run AS (
     UPDATE work_runs r SET owner = NULL, leased_until = NULL, returns = least(r.returns + 1, 1000),
-        due_at = now() + make_interval(secs => %(spread)s)
+        due_at = now() + make_interval(secs => least(60, %(spread)s * power(2, least(r.returns, 6))))
     WHERE r.seller_id = %(seller_id)s AND r.job_id = %(job_id)s AND r.first_ordinal = %(first_ordinal)s
         AND r.fence = %(fence)s AND (r.leased_until < now() OR r.owner = %(owner)s)
     RETURNING r.fence
@@ -278,13 +305,29 @@ UPDATE jobs SET status = 'queued'
 WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = 'scheduled' AND scheduled_for <= now()
 RETURNING pg_notify('job_changed', seller_id || ':' || job_id);
 
--- select_stranded: active jobs with pending items that no run and no intent will ever reach. There is no
--- way into this state; should a bug find one, nothing stays stuck in it.
+-- select_stranded: jobs with pending items that no run and no intent will ever reach, or with a send that no run
+-- answers for. There is no way into these states; should a bug find one, nothing stays stuck in it.
 SELECT j.seller_id, j.job_id::text FROM jobs j
-WHERE j.status IN ('queued', 'processing') AND j.pending > 0
-    AND NOT EXISTS (SELECT FROM work_runs r WHERE r.seller_id = j.seller_id AND r.job_id = j.job_id)
-    AND NOT EXISTS (SELECT FROM intents n WHERE n.seller_id = j.seller_id AND n.job_id = j.job_id)
+WHERE j.status IN ('queued', 'processing', 'cancelled') AND j.pending > 0
+    AND ((NOT EXISTS (SELECT FROM work_runs r WHERE r.seller_id = j.seller_id AND r.job_id = j.job_id)
+            AND NOT EXISTS (SELECT FROM intents n WHERE n.seller_id = j.seller_id AND n.job_id = j.job_id))
+        OR EXISTS (SELECT FROM intents n WHERE n.seller_id = j.seller_id AND n.job_id = j.job_id
+            AND n.state = 'sending' AND n.attempt = 1
+            AND NOT EXISTS (SELECT FROM work_runs r WHERE r.seller_id = n.seller_id AND r.job_id = n.job_id
+                AND r.first_ordinal = n.first_ordinal AND r.fence = n.fence AND r.owner IS NOT NULL)))
 ORDER BY j.seller_id, j.job_id LIMIT 20;
+
+-- doubt_orphans: sends of a stranded job that no run answers for are searched for. Its row is locked.
+WITH doubted AS (
+    UPDATE intents n SET state = 'unknown', settle_until = now() + make_interval(secs => %(settle)s), due_at = now(),
+        searches = 0
+    WHERE n.seller_id = %(seller_id)s AND n.job_id = %(job_id)s AND n.state = 'sending' AND n.attempt = 1
+        AND NOT EXISTS (SELECT FROM work_runs r WHERE r.seller_id = n.seller_id AND r.job_id = n.job_id
+            AND r.first_ordinal = n.first_ordinal AND r.fence = n.fence AND r.owner IS NOT NULL)
+    RETURNING 1
+)
+UPDATE jobs j SET reconciling = j.reconciling + (SELECT count(*) FROM doubted)
+WHERE j.seller_id = %(seller_id)s AND j.job_id = %(job_id)s AND EXISTS (SELECT FROM doubted);
 
 -- restore_runs: the runs of a stranded job. Its row is locked.
 INSERT INTO work_runs (seller_id, job_id, first_ordinal, last_ordinal, environment, due_at)
@@ -297,6 +340,12 @@ WHERE j.seller_id = %(seller_id)s AND j.job_id = %(job_id)s AND j.status IN ('qu
     AND NOT EXISTS (SELECT FROM work_runs w WHERE w.seller_id = j.seller_id AND w.job_id = j.job_id)
     AND NOT EXISTS (SELECT FROM intents n WHERE n.seller_id = j.seller_id AND n.job_id = j.job_id)
 ON CONFLICT DO NOTHING;
+
+-- select_leftovers: a cancelled job whose pending items nobody holds.
+SELECT 1 FROM jobs j
+WHERE j.seller_id = %(seller_id)s AND j.job_id = %(job_id)s AND j.status = 'cancelled' AND j.pending > 0
+    AND NOT EXISTS (SELECT FROM work_runs r WHERE r.seller_id = j.seller_id AND r.job_id = j.job_id)
+    AND NOT EXISTS (SELECT FROM intents n WHERE n.seller_id = j.seller_id AND n.job_id = j.job_id);
 
 -- select_gauges: what an operator looks at first.
 SELECT
