@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.serve import Installation, until
+from tests.support.sandbox import RunningSandbox
+from tests.support.serve import Installation, Service, until
 
 STOPPED_WITHIN = 10.0
 
@@ -26,12 +27,15 @@ def installation(tmp_path: Path) -> Iterator[Installation]:
     made.clean_up()
 
 
-def open_items(marketplace_url: str, sku: str) -> list[str]:
-    """Ids of the open listings of a SKU at the sandbox."""
-    from tests.support.sandbox import RunningSandbox
+def sandbox_of(service: Service) -> RunningSandbox:
+    """The operator's side of the sandbox that a service runs."""
+    url = next(line.split()[1] for line in service.command.lines if line.startswith("marketplace"))
+    return RunningSandbox(service.command.process, url)
 
-    items = RunningSandbox(None, marketplace_url).items(sku=sku)  # type: ignore[arg-type]
-    return [item["id"] for item in items if item["status"] != "closed"]
+
+def open_items(sandbox: RunningSandbox, sku: str) -> list[str]:
+    """Ids of the open listings of a SKU."""
+    return [item["id"] for item in sandbox.items(sku=sku) if item["status"] != "closed"]
 
 
 def test_from_the_first_start_to_the_second(installation: Installation) -> None:
@@ -146,9 +150,24 @@ def test_a_stop_under_load_loses_and_doubles_nothing(installation: Installation)
         assert before["pending"] > 0, "the stop came too late to show anything"
         done = service.until_done(demo["test_key"], job)
         assert (done["status"], done["successful"]) == ("completed", 1_500)
-        marketplace = next(line.split()[1] for line in service.command.lines if line.startswith("marketplace"))
         for sku in skus[:200]:
-            assert len(open_items(marketplace, sku)) == 1
+            assert len(open_items(sandbox_of(service), sku)) == 1
+
+
+def test_a_stop_while_the_marketplace_is_mute_doubles_nothing(installation: Installation) -> None:
+    with installation.serving() as service:
+        demo = installation.demo()
+        sandbox = sandbox_of(service)
+        sandbox.add_fault("silence_after", operation="item_create")
+        job = service.publish(demo["test_key"], demo["skus"][:20])
+        until(lambda: sandbox.fired().get("silence_after", 0) >= 20)
+        assert service.command.stop() < STOPPED_WITHIN
+        assert installation.processes() == {}
+    with installation.serving(marketplace_settle_seconds="4") as service:
+        done = service.until_done(demo["test_key"], job)
+        assert (done["status"], done["successful"]) == ("completed", 20)
+        for sku in demo["skus"][:20]:
+            assert len(open_items(sandbox_of(service), sku)) == 1
 
 
 def catalogue(folder: Path, count: int) -> Path:

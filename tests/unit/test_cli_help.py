@@ -21,7 +21,7 @@ NAMED = [
     *["seller add", "seller list", "seller show", "seller update"],
     *["key create", "key list", "key revoke", "credits grant", "credits show"],
     *["account connect", "account disconnect", "account show", "tax-category set", "tax-category list"],
-    *["catalog import", "publish", "promote", "test-products", "ping"],
+    *["catalog import", "backup", "restore", "publish", "promote", "test-products", "ping"],
     *["job list", "job show", "job watch", "job retry", "job cancel", "job failures"],
 ]
 LIVING = {"serve", "grpc", "gateway", "worker", "sandbox"}
