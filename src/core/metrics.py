@@ -5,20 +5,21 @@ Labels never hold a seller's data, a key or an address: cardinality stays small 
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics, start_http_server
+
+from core.settings import SettingsError, split_address
 
 # When each series was made is of no use to anybody and doubles what a scrape reads.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 _LATENCY = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
-build_info = Gauge(
-    "listings_build_info", "Always 1: what runs here, as labels.", ["role", "version", "python_version"]
-)
+build_info = Gauge("listings_build_info", "Always 1: what runs here, as labels.", ["role", "version", "python_version"])
 
 http_requests = Counter(
     "listings_http_requests_total", "REST requests by route, method and status.", ["route", "method", "status"]
@@ -32,7 +33,9 @@ jobs_accepted = Counter("listings_jobs_accepted_total", "Jobs accepted.", ["envi
 replays = Counter("listings_idempotent_replays_total", "Answers replayed for an idempotency key.")
 watchers = Gauge("listings_watchers", "Open watch streams of this process.")
 
-jobs_finished = Counter("listings_jobs_finished_total", "Jobs whose last item got its result, by status.", ["status"])
+jobs_finished = Counter(
+    "listings_jobs_finished_total", "Jobs ended by the result of their last item, by status.", ["status"]
+)
 jobs_stopped = Counter(
     "listings_jobs_stopped_total", "Jobs ended because their account cannot go on, by reason.", ["reason"]
 )
@@ -96,3 +99,26 @@ def describe_process(role: str) -> None:
         role: serve, core, gateway or worker.
     """
     build_info.labels(role, importlib.metadata.version("listing-publication"), platform.python_version()).set(1)
+
+
+@contextlib.contextmanager
+def showing(address: str | None) -> Iterator[None]:
+    """Show this process's metrics at ``HOST:PORT`` for the length of the block; nowhere when absent.
+
+    Raises:
+        SettingsError: the address cannot be had.
+    """
+    if address is None:
+        yield
+        return
+    host, port = split_address(address)
+    try:
+        server, thread = start_http_server(port, host)
+    except OSError:
+        raise SettingsError(f"LISTINGS_METRICS_ADDR: cannot listen on {address}") from None
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -15,8 +15,8 @@ import structlog
 from grpc_health.v1 import health_pb2_grpc
 from grpc_health.v1.health import SERVICE_NAME as HEALTH
 from grpc_reflection.v1alpha import reflection
-from prometheus_client import start_http_server
 
+from core import metrics
 from core.app import Application
 from core.settings import Settings, SettingsError, split_address
 from core.use_cases import readiness
@@ -213,7 +213,7 @@ async def serve(
     server = CoreServer(application, reuse_port=reuse_port)
     await application.open()
     try:
-        with _showing_metrics(settings.metrics_addr), _signals(ending, wanted=stop is None):
+        with metrics.showing(settings.metrics_addr), _signals(ending, wanted=stop is None):
             await server.start()
             ready(server.target)
             try:
@@ -222,24 +222,6 @@ async def serve(
                 await server.drain()
     finally:
         await application.close()
-
-
-@contextlib.contextmanager
-def _showing_metrics(address: str | None) -> Any:
-    if address is None:
-        yield
-        return
-    host, port = split_address(address)
-    try:
-        server, thread = start_http_server(port, host)
-    except OSError:
-        raise SettingsError(f"LISTINGS_METRICS_ADDR: cannot listen on {address}") from None
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @contextlib.contextmanager

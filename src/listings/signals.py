@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import uvloop
 
-from core.settings import SettingsError, split_address
 from listings.supervise import watch_parent
 
 _STOPPING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -29,28 +27,3 @@ def run_until_stopped(work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
         await work(stop)
 
     uvloop.run(run())
-
-
-@contextlib.contextmanager
-def showing_metrics(address: str | None) -> Iterator[None]:
-    """Prometheus metrics of this process at ``HOST:PORT`` for the length of the block; nowhere when absent.
-
-    Raises:
-        SettingsError: the address cannot be had.
-    """
-    if address is None:
-        yield
-        return
-    from prometheus_client import start_http_server  # noqa: PLC0415 - most processes show none
-
-    host, port = split_address(address)
-    try:
-        server, thread = start_http_server(port, host)
-    except OSError:
-        raise SettingsError(f"LISTINGS_METRICS_ADDR: cannot listen on {address}") from None
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

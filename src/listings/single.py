@@ -7,11 +7,12 @@ import os
 from pathlib import Path
 from typing import Final
 
+from core import metrics
 from core.settings import Settings
 from listings.addresses import listener, nth, see_that_free
 from listings.installation import find_database_url, find_secret_key, sandbox_folder
 from listings.output import Output, UsageError
-from listings.signals import run_until_stopped, showing_metrics
+from listings.signals import run_until_stopped
 from listings.supervise import SHARE_PORT, ChildProcess, keep_running
 
 # ruff: noqa: PLC0415 - imports within functions: each process loads only what it runs
@@ -80,7 +81,7 @@ def run_gateway(settings: Settings, output: Output, *, processes: int, supervise
 
     async def work(stop: asyncio.Event) -> None:
         # Beside /metrics, which of several processes on one port answers a scrape is chance.
-        with showing_metrics(settings.metrics_addr):
+        with metrics.showing(settings.metrics_addr):
             await serve(
                 config,
                 stop,
@@ -118,7 +119,7 @@ def run_worker(settings: Settings, output: Output, *, processes: int, supervised
         worker = application.worker(marketplace)
         stopping = asyncio.create_task(_pass_on(stop, worker.context.stopping))
         try:
-            with showing_metrics(settings.metrics_addr):
+            with metrics.showing(settings.metrics_addr):
                 say_ready(output, f"worker ready, publishing to {settings.marketplace_url}")
                 await worker.run()
         finally:
@@ -186,9 +187,9 @@ def _run_several(
     children = []
     for index in range(processes):
         environment = dict(os.environ)
-        metrics = nth(settings.metrics_addr, index)
-        if metrics is not None:
-            environment["LISTINGS_METRICS_ADDR"] = metrics
+        address_of_metrics = nth(settings.metrics_addr, index)
+        if address_of_metrics is not None:
+            environment["LISTINGS_METRICS_ADDR"] = address_of_metrics
         arguments = [name, SHARE_PORT] if share_port else [name]
         children.append(ChildProcess(f"{name} {index + 1}", arguments, environment))
 
