@@ -25,6 +25,7 @@ from core.domain.jobs import Job, JobItem
 from core.domain.product import Product
 from core.domain.publication import Item, PromotionRequest, PublicationRequest
 from core.domain.states import TERMINAL, Environment, ItemStatus
+from core.ports.marketplace import Account, ListingDraft
 from core.storage import catalog, jobs
 from core.storage.database import Connection
 from core.use_cases.create_job import create_job
@@ -41,8 +42,9 @@ LIVE, TEST = Environment.LIVE, Environment.TEST
 CATEGORY = "MCO158426"
 """A leaf of the sandbox's tree that takes the stock's products."""
 QUICK: dict[str, Any] = {
+    "marketplace_client_secret": "secret",
     "marketplace_timeout_seconds": 1,
-    "marketplace_settle_seconds": 2,
+    "marketplace_settle_seconds": 1.2,
     "lease_seconds": 10,
     "poll_seconds": 0.05,
 }
@@ -222,6 +224,36 @@ class Shop:
         """Open items of this SKU on the account, as the marketplace has them."""
         found = self.sandbox.items(user=tenant.marketplace_users[environment], sku=sku)
         return [each for each in found if each["status"] != "closed"]
+
+    async def make_by_hand(self, tenant: Tenant, sku: str, environment: Environment = TEST, **changes: Any) -> str:
+        """A listing made on the account without this service; its id."""
+        marketplace = self.application.marketplace()
+        try:
+            draft = ListingDraft(**(
+                {"sku": sku, "title": "Maleta hecha a mano", "category_id": CATEGORY, "price": 77_000,
+                 "listing_type_id": "gold_special", "quantity": 1,
+                 "image_urls": ("https://images.example.com/hand.jpg",)} | changes
+            ))  # fmt: skip
+            made = await marketplace.create_listing(self.account(tenant, environment), draft, lambda: True)
+        finally:
+            await marketplace.aclose()
+        assert made.listing is not None, made
+        self.sandbox.change_item(made.listing.listing_id, index_lag_seconds=0)
+        return made.listing.listing_id
+
+    def account(self, tenant: Tenant, environment: Environment = TEST) -> Account:
+        """The connected account, as the connector takes it."""
+        return Account(
+            seller_id=tenant.seller_id,
+            environment=environment,
+            marketplace_user_id=tenant.marketplace_users[environment],
+            site_id="MCO",
+            currency="COP",
+        )
+
+    def created(self, tenant: Tenant, environment: Environment = TEST) -> int:
+        """Items ever made on the account, closed ones included."""
+        return len(self.sandbox.items(user=tenant.marketplace_users[environment], limit=100_000))
 
     def fault(self, tenant: Tenant, fault: str, environment: Environment = TEST, **rule: Any) -> int:
         """A fault for one account only."""

@@ -63,6 +63,7 @@ class _Known:
     context: AccountContext | None = None
     breaker: Breaker = field(default_factory=Breaker)
     rests_until: float = 0.0
+    refused: bool = False
     scanned_jobs: set[str] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
     preparing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -110,6 +111,7 @@ class Accounts:
                 known.scanned_jobs = {job_id}
             known.until = 0.0
             found = await self._load(seller_id, environment, known) or found
+        known.refused = False
         return Ready(account, search_first=not found.all_known)
 
     async def account(self, seller_id: int, environment: Environment) -> Account | None:
@@ -132,6 +134,8 @@ class Accounts:
     async def heard(self, account: Account, result: Result) -> None:
         """Take note of how a call ended: a throttled account rests, one that stays silent as well."""
         known = self._known.setdefault((account.seller_id, account.environment), _Known())
+        if result.failure is not None and result.failure.account_wide:
+            known.refused = True
         match heard(result):
             case Heard.SLOW_DOWN:
                 await self._rest(account, known, max(1.0, result.retry_after or 1.0), SLOWED)
@@ -141,6 +145,12 @@ class Accounts:
                     await self._rest(account, known, pause, SILENT)
             case Heard.ANSWER:
                 known.breaker.succeeded()
+
+    def refused(self, seller_id: int, environment: Environment) -> bool:
+        """Whether the account as a whole was refused since it was last found ready: no further call of any run may
+        begin, each would be refused as well."""
+        known = self._known.get((seller_id, environment))
+        return known is not None and known.refused
 
     def forget(self, seller_id: int, environment: Environment) -> None:
         """Read the account anew before it is used again."""

@@ -191,6 +191,7 @@ class RunWork:
                 progress.stopped is not None
                 or self._context.stopping.is_set()
                 or self._accounts.rests(*self._account_key) > 0
+                or self._accounts.refused(*self._account_key)
                 or not self._held.may_send(self._context.send_margin)
             )
         return progress.halted
