@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core import metrics, tracing
+from core.domain.failures import ACCOUNT_WIDE
 from core.settings import Settings, SettingsError
 from core.storage.accounts import StoredSlotStore, StoredTokenStore, TokenCipher
 from core.storage.database import Database
@@ -60,6 +61,8 @@ class Application:
         settings = self.settings
         if settings.marketplace_url is None:
             raise SettingsError("LISTINGS_MARKETPLACE_URL: must be set for a worker")
+        for outcome in ("refreshed", "refused", "failed", "other_user"):
+            metrics.token_refreshes.labels(outcome)
         return MercadoLibre(
             base_url=settings.marketplace_url,
             client_id=settings.marketplace_client_id,
@@ -77,6 +80,9 @@ class Application:
 
     def worker(self, marketplace: Marketplace) -> Worker:
         """A worker on this application; ``worker.run()`` works until ``worker.context.stopping`` is set."""
+        for reason in ACCOUNT_WIDE:
+            # From the start, so that the first one is seen as an increase.
+            metrics.jobs_stopped.labels(reason)
         from core.worker.context import WorkerContext  # noqa: PLC0415
         from core.worker.process import Worker  # noqa: PLC0415
 

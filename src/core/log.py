@@ -14,8 +14,6 @@ from typing import Any
 
 import structlog
 
-from core import tracing
-
 REDACTED = "[redacted]"
 
 _SECRET_TEXT = re.compile(
@@ -78,6 +76,8 @@ def configure(*, log_format: str = "text", level: str = "INFO") -> None:
         log_format: ``text`` or ``json``.
         level: of our own loggers; those of libraries stay at WARNING.
     """
+    from core import tracing  # noqa: PLC0415 - tracing redacts by this module
+
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         tracing.add_ids,

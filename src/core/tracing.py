@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
+from core.log import redact
+
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
@@ -212,4 +214,9 @@ def _propagator() -> Any:
 
 
 def _attributes(given: Mapping[str, Attribute | None]) -> dict[str, Attribute]:
-    return {name.replace("__", "."): value for name, value in given.items() if value is not None}
+    # A caller may put a key where it does not belong, a request id for example.
+    return {
+        name.replace("__", "."): redact(value) if isinstance(value, str) else value
+        for name, value in given.items()
+        if value is not None
+    }

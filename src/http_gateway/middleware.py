@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from core.log import redact
 from http_gateway.access_log import AccessLog
 from http_gateway.calls import RATE_LIMIT_HEADERS, REQUEST_ID, ClientDisconnected
 from http_gateway.config import GatewayConfig
@@ -161,7 +162,8 @@ def _sent_path(scope: Scope) -> str:
 
 
 async def _send_problem(problem: Problem, scope: Scope, send: Send, request_id: str) -> None:
-    body = problem.body(_sent_path(scope), request_id)
+    # A key in the path is in the wrong place: it must not be in what callers log of our answers as well.
+    body = problem.body(redact(_sent_path(scope)), request_id)
     headers = [*problem.headers(), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": problem.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

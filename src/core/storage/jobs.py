@@ -210,6 +210,7 @@ class LockedJob:
     last_sequence: int
     currency: str
     stopped_by: str | None
+    retries: int
 
 
 async def lock(connection: Connection, seller_id: int, job_id: str) -> LockedJob | None:
@@ -257,13 +258,17 @@ async def close_pending(connection: Connection, seller_id: int, job_id: str, *, 
     return int(changed)
 
 
-async def stop(connection: Connection, seller_id: int, job_id: str, *, failure: Failure) -> None:
-    """The account stops: the job fails at once, with it every item that is not on the wire. A job that has ended, or
-    was stopped before, is left as it is. Locks the job's row."""
+async def stop(connection: Connection, seller_id: int, job_id: str, *, failure: Failure, retries: int) -> bool:
+    """The account stops: the job fails at once, with it every item that is not on the wire. A job that has ended, was
+    stopped before, or was retried since (``retries`` then) is left as it is: False. Locks the job's row."""
     locked = await lock(connection, seller_id, job_id)
-    if locked is not None and locked.stopped_by is None and locked.status in (JobStatus.QUEUED, JobStatus.PROCESSING):
+    if locked is None or locked.stopped_by is not None or locked.retries != retries:
+        return False
+    if locked.status in (JobStatus.QUEUED, JobStatus.PROCESSING):
         await close_pending(connection, seller_id, job_id, failure=failure, cancel=False)
         await notify(connection, seller_id, job_id)
+        return True
+    return False
 
 
 async def close_leftovers(connection: Connection, seller_id: int, job_id: str) -> None:

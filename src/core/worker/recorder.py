@@ -177,11 +177,19 @@ class Recorder:
         if self._trouble is not None:
             raise self._trouble
         batch, self._waiting = self._waiting, []
+        stopped = False
 
         async def last(connection: Connection) -> Recorded | None:
+            nonlocal stopped
             recorded = await self._record(connection, batch) if batch else None
             if stop is not None:
-                await jobs.stop(connection, self._run.seller_id, self._run.job_id, failure=stop)
+                stopped = await jobs.stop(
+                    connection,
+                    self._run.seller_id,
+                    self._run.job_id,
+                    failure=stop,
+                    retries=self._terms.retries,
+                )
             await work.end_run(connection, self._run, owner=self._context.owner, delay=delay, returns=returns)
             return recorded
 
@@ -190,3 +198,5 @@ class Recorder:
         await self._context.point("after_result_commit")
         if recorded is not None:
             count(self._terms, batch, recorded)
+        if stopped and stop is not None:
+            metrics.jobs_stopped.labels(stop.code).inc()
