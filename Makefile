@@ -74,10 +74,10 @@ bench: setup  ## Measure the service side by side with its floors and peers (ARG
 	$(BIN)/python -m bench $(ARGS)
 
 faults: setup  ## Break everything on purpose, tier 1 (up to twenty minutes), and check that nothing is lost or doubled
-	$(BIN)/python -m pytest -m faults tests/faults $(ARGS)
+	$(BIN)/python -m tests.faults.run --tier 1 $(ARGS)
 
-faults-long: setup  ## The same at tier 2 (hours; ARGS="-k GROUP" for a part)
-	LISTINGS_FAULTS_TIER=2 $(BIN)/python -m pytest -m faults --timeout=0 tests/faults $(ARGS)
+faults-long: setup  ## The same at tier 2 (hours; ARGS="--only NAME …" for some)
+	$(BIN)/python -m tests.faults.run --tier 2 $(ARGS)
 
 faults-mutants: setup  ## Seed known defects one by one and show that each turns a check red
 	$(BIN)/python -m tests.faults.mutants $(ARGS)
