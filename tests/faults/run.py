@@ -23,7 +23,7 @@ from typing import Any
 from tests.faults.campaign import TIERS, Campaign
 
 LANES = (
-    ("point_deaths", "pauses", "server_kills"),
+    ("point_deaths", "pauses", "server_kills", "steering_races"),
     ("worker_kills", "database_faults", "marketplace_faults", "equal_posts", "credits_at_the_edge", "event_readers"),
 )
 """Two lanes, worked side by side; within a lane the campaigns follow one another."""
