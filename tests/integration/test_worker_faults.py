@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -43,7 +44,7 @@ def one_listing_each(shop: Shop, seller: Tenant, ended: Ended, environment: str 
 
 # Creations whose outcome is not told.
 
-CREATED = {
+CREATED: dict[str, dict[str, Any]] = {
     "reset_after": {},
     "silence_after": {},
     "error_after": {"status": 500},
@@ -61,7 +62,7 @@ CREATED = {
 }
 """The listing is made, but nobody is told so in a way to rely on."""
 
-NOT_CREATED = {
+NOT_CREATED: dict[str, dict[str, Any]] = {
     "reset_before": {},
     "silence_before": {},
     "error_500": {},
@@ -70,7 +71,7 @@ NOT_CREATED = {
     "http_200_not_json": {},
 }
 
-TOLD = {"partial_206": {}, "wrong_content_type": {}, "custom_field_lost": {}}
+TOLD: dict[str, dict[str, Any]] = {"partial_206": {}, "wrong_content_type": {}, "custom_field_lost": {}}
 """Odd, but told."""
 
 
@@ -423,6 +424,8 @@ async def test_what_is_doubtful_when_the_account_goes_is_not_posted_again(
     shop: Shop, seller: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decide, "SEARCH_DELAYS", (0.3,))
+    # An account's row is believed for two seconds, longer than these tests search.
+    monkeypatch.setattr("core.worker.accounts.CONTEXT_SECONDS", 0.0)
     (sku,) = await shop.stock("DOUBT")
     rule = shop.fault(seller, "reset_before", LIVE, operation="item_create", sku=sku, times=1)
     job_id = await shop.publish(seller, [sku], environment=LIVE)

@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from core.domain.states import JobStatus
+from core.worker.decide import first_step
 from tests.support.publishing import LIVE, TEST, Gate, Shop, publishing, until
 from tests.support.sandbox import RunningSandbox, run_sandbox
 
@@ -107,3 +108,161 @@ async def test_a_listing_that_is_gone_when_the_intents_stand_is_searched_for_aft
 
 async def made_again(shop: Shop, seller: object, sku: str) -> bool:
     return len(shop.on_market(seller, sku)) == 1  # type: ignore[arg-type]
+
+
+async def test_published_to_live_is_true_from_the_instant_of_the_success(shop: Shop) -> None:
+    seller = await shop.tenant()
+    (sku,) = await shop.stock("FLAG")
+    async with shop.working():
+        await shop.ended(seller, await shop.publish(seller, [sku]))
+    before, after = Gate("before_result_commit"), Gate("after_result_commit")
+
+    async def gates(point: str) -> None:
+        await before(point)
+        await after(point)
+
+    async with shop.working(reached=gates):
+        job_id = await shop.publish(seller, [sku], environment=LIVE)
+        await before.arrived()
+        unwritten = (await shop.look(seller, job_id)).items[0].status, (await shop.listing(seller, sku))
+        before.open()
+        await after.arrived()
+        written = (await shop.look(seller, job_id)).items[0].status, (await shop.listing(seller, sku))
+        credits_then = await seller.credits()
+        after.open()
+        await shop.ended(seller, job_id)
+
+    assert (unwritten[0], unwritten[1]["published_to_live"]) == ("pending", False)
+    assert (written[0], written[1]["published_to_live"]) == ("success", True)
+    assert credits_then[2:4] == (0, 1)
+
+
+async def test_an_absurd_retry_after_is_bounded_and_the_waiting_job_can_be_cancelled(shop: Shop) -> None:
+    seller = await shop.tenant(balance=3)
+    skus = await shop.stock("ABSURD", 3)
+    shop.fault(seller, "rate_limit_absurd", LIVE, operation="item_create")
+    async with shop.working():
+        job_id = await shop.publish(seller, skus, environment=LIVE)
+
+        async def rests() -> bool:
+            reason = (await shop.job(seller, job_id)).waiting_reason or ""
+            return "slow down" in reason and not await shop.rows("SELECT 1 FROM work_runs WHERE owner IS NOT NULL")
+
+        await until(rests)
+        ((seconds,),) = await shop.rows(
+            "SELECT extract(epoch FROM paused_until - now())::float8 FROM marketplace_accounts"
+            " WHERE seller_id = %s AND environment = 'live'",
+            seller.seller_id,
+        )
+        reason = (await shop.job(seller, job_id)).waiting_reason
+        await shop.cancel(seller, job_id)
+        ended = await shop.ended(seller, job_id)
+
+    assert 200 < seconds <= 301
+    assert reason is not None
+    assert "asked to slow down" in reason
+    assert ended.codes() == ["cancelled"] * 3
+    assert await seller.credits() == (3, 3, 0, 0, 0)
+
+
+async def test_a_retry_while_a_cancelled_run_is_still_held_loses_nothing(shop: Shop) -> None:
+    """The run of the cancelled job ends after the retry has made its failed item pending again."""
+    seller = await shop.tenant(balance=10)
+    skus = await shop.stock("HELD", 3)
+    (unpriced,) = await shop.stock("NONE", cost_usd=None)
+    shop.fault(seller, "unable_to_list_403", LIVE, operation="item_create", sku=skus[0], times=1)
+    gate = Gate("before_send", skip=1)
+    async with shop.working(reached=gate):
+        job_id = await shop.publish(seller, [*skus, unpriced], environment=LIVE)
+        await gate.arrived()
+
+        async def refused() -> bool:
+            return "account_not_allowed" in (await shop.look(seller, job_id)).codes()
+
+        await until(refused)
+        await shop.cancel(seller, job_id)
+        retried = await shop.retry(seller, job_id)
+        gate.open()
+        ended = await shop.ended(seller, job_id)
+
+    assert retried.items == 1
+    assert ended.codes() == [None, None, None, "price_missing"]
+    assert ended.job.status is JobStatus.COMPLETED
+    assert await seller.credits() == (10, 7, 0, 3, 0)
+
+
+async def test_what_an_answer_lost_at_the_commit_of_intents_left_behind_is_read_back(shop: Shop) -> None:
+    """The intents stand, the commit's answer is lost: their items are sent, not searched for as if they had been."""
+    seller = await shop.tenant()
+    skus = await shop.stock("LOST", 3)
+    database = shop.application.database
+    async with shop.working():
+        await shop.ended(seller, await shop.publish(seller, skus[:1]))
+    transact = database.transact
+    lost: list[object] = []
+
+    async def losing(work, committed=None):  # type: ignore[no-untyped-def]
+        result = await transact(work, committed)
+        if "_write_intents" in work.__qualname__ and not lost:
+            lost.append(result)
+            # What Database does when a commit's answer does not come: reads back, and only then runs again.
+            async with database.connection() as connection:
+                return await committed(connection)
+        return result
+
+    database.transact = losing  # type: ignore[method-assign]
+    try:
+        async with shop.working():
+            before = shop.sandbox.requests("item_search")
+            ended = await shop.ended(seller, await shop.publish(seller, skus))
+            after = shop.sandbox.requests("item_search")
+    finally:
+        database.transact = transact  # type: ignore[method-assign]
+
+    assert len(lost) == 1
+    assert ended.count("success") == 3
+    assert after == before + 1  # only the look through the account at the start of the job
+    assert shop.created(seller) == 3
+
+
+async def test_a_product_that_breaks_the_decision_fails_alone(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    seller = await shop.tenant(balance=10)
+    skus = await shop.stock("BREAK", 4)
+
+    def breaking(item, terms):  # type: ignore[no-untyped-def]
+        if item.sku == skus[2]:
+            raise ArithmeticError("broken")
+        return first_step(item, terms)
+
+    monkeypatch.setattr("core.worker.run.first_step", breaking)
+    async with shop.working():
+        ended = await shop.ended(seller, await shop.publish(seller, skus, environment=LIVE))
+
+    assert ended.codes() == [None, None, "internal_error", None]
+    assert ended.items[2].retryable
+    assert await seller.credits() == (10, 7, 0, 3, 0)
+
+
+async def test_a_send_that_breaks_is_searched_for_and_the_others_go_on(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seller = await shop.tenant()
+    skus = await shop.stock("BREAK", 4)
+    async with shop.working() as worker:
+        market = worker.context.marketplace
+        create = market.create_listing
+        broken: list[str] = []
+
+        async def breaking(account, draft, may_send):  # type: ignore[no-untyped-def]
+            result = await create(account, draft, may_send)
+            if draft.sku == skus[1] and not broken:
+                broken.append(draft.sku)
+                raise RuntimeError("broken after the answer came")
+            return result
+
+        monkeypatch.setattr(market, "create_listing", breaking)
+        ended = await shop.ended(seller, await shop.publish(seller, skus))
+
+    assert broken == [skus[1]]
+    assert ended.count("success") == 4
+    assert shop.created(seller) == 4

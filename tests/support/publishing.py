@@ -225,15 +225,19 @@ class Shop:
         found = self.sandbox.items(user=tenant.marketplace_users[environment], sku=sku)
         return [each for each in found if each["status"] != "closed"]
 
-    async def make_by_hand(self, tenant: Tenant, sku: str, environment: Environment = TEST, **changes: Any) -> str:
+    async def make_by_hand(self, tenant: Tenant, sku: str, environment: Environment = TEST) -> str:
         """A listing made on the account without this service; its id."""
         marketplace = self.application.marketplace()
         try:
-            draft = ListingDraft(**(
-                {"sku": sku, "title": "Maleta hecha a mano", "category_id": CATEGORY, "price": 77_000,
-                 "listing_type_id": "gold_special", "quantity": 1,
-                 "image_urls": ("https://images.example.com/hand.jpg",)} | changes
-            ))  # fmt: skip
+            draft = ListingDraft(
+                sku=sku,
+                title="Maleta hecha a mano",
+                category_id=CATEGORY,
+                price=77_000,
+                listing_type_id="gold_special",
+                quantity=1,
+                image_urls=("https://images.example.com/hand.jpg",),
+            )
             made = await marketplace.create_listing(self.account(tenant, environment), draft, lambda: True)
         finally:
             await marketplace.aclose()

@@ -33,7 +33,8 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTerms:
-    """What was frozen into a job at its acceptance. ``trace_context``: of the request that made it, when traced."""
+    """What was frozen into a job at its acceptance. ``trace_context``: of the request that made it, when traced;
+    ``retries``: how often it had been retried when the run began."""
 
     kind: JobKind
     environment: Environment
@@ -50,6 +51,7 @@ class JobTerms:
     site_id: str
     currency: str
     trace_context: str | None = None
+    retries: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -146,6 +146,7 @@ async def job_terms(connection: Connection, seller_id: int, job_id: str) -> JobT
         tax_category_id=row[3],
         status=JobStatus(row[5]),
         trace_context=row[6],
+        retries=row[7],
         **frozen,
     )
 

@@ -119,7 +119,7 @@ WHERE (%(seller_id)s::bigint IS NULL OR j.seller_id = %(seller_id)s)
 ORDER BY j.seller_id, j.job_id LIMIT %(limit)s;
 
 -- lock_job: whoever changes the job or its items holds this row.
-SELECT status, environment, pending, failed, last_sequence, terms ->> 'currency', stopped_by
+SELECT status, environment, pending, failed, last_sequence, terms ->> 'currency', stopped_by, retries
 FROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s FOR NO KEY UPDATE;
 
 -- close_pending: end every pending item that is not on the wire; the job follows. The job row is locked. The items are

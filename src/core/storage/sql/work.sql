@@ -42,8 +42,8 @@ WHERE r.seller_id = h.seller_id AND r.job_id = h.job_id AND r.first_ordinal = h.
     AND r.fence = h.fence AND r.owner = %(owner)s AND r.leased_until > now()
 RETURNING r.job_id::text, r.first_ordinal, r.fence;
 
--- select_job_terms: what a run needs to know of its job; frozen at acceptance but for the status.
-SELECT kind, environment, listing_type_id, tax_category_id, terms, status, trace_context FROM jobs
+-- select_job_terms: what a run needs to know of its job; frozen at acceptance but for status and retries.
+SELECT kind, environment, listing_type_id, tax_category_id, terms, status, trace_context, retries FROM jobs
 WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s;
 
 -- select_run_items: all that is known of the items of a run that are still to be tried, in one statement.

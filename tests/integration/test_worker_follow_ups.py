@@ -1,0 +1,246 @@
+"""What happens to a listing after its publication: descriptions, slow pictures, moderation, late doubles."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.support.publishing import LIVE, TEST, Shop, product, publishing, until
+from tests.support.sandbox import RunningSandbox, run_sandbox
+from tests.support.service import Tenant
+
+
+@pytest.fixture(scope="module")
+def market() -> Iterator[RunningSandbox]:
+    with run_sandbox("--index-lag-seconds", "0", "--picture-delay-seconds", "0.3") as sandbox:
+        yield sandbox
+
+
+@pytest_asyncio.fixture(scope="module")
+async def shop(database_url: str, market: RunningSandbox) -> AsyncIterator[Shop]:
+    async with publishing(database_url, market) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture
+async def seller(shop: Shop) -> Tenant:
+    return await shop.tenant()
+
+
+async def becomes(shop: Shop, seller: Tenant, sku: str, **wanted: Any) -> None:
+    """The stored listing becomes so once it is looked at again; brings its checks forward as time would."""
+
+    async def so() -> bool:
+        await bring_forward(shop, seller, "check")
+        listing = await shop.listing(seller, sku)
+        return all(listing[name] == value for name, value in wanted.items())
+
+    await until(so, what=f"{wanted}")
+
+
+async def bring_forward(shop: Shop, seller: Tenant, kind: str) -> int:
+    return await shop.change(
+        "UPDATE follow_ups SET due_at = now() WHERE seller_id = %s AND kind = %s AND leased_until IS NULL",
+        seller.seller_id, kind,
+    )  # fmt: skip
+
+
+def described(shop: Shop, seller: Tenant, sku: str) -> str | None:
+    (item,) = shop.on_market(seller, sku)
+    description: str | None = item["description"]
+    return description
+
+
+async def test_a_listing_whose_pictures_load_counts_as_active_and_becomes_active(shop: Shop, seller: Tenant) -> None:
+    (sku,) = await shop.stock("PICTUR")
+    item = (await shop.ended(seller, await shop.publish(seller, [sku]))).items[0]
+    at_first = await shop.listing(seller, sku)
+    await becomes(shop, seller, sku, status_meli="active", app_status=1)
+    shown = (await shop.look(seller, (await newest(shop, seller)))).items[0]
+
+    assert (item.status, at_first["status_meli"], at_first["app_status"]) == ("success", "paused", 1)
+    assert shown.status_meli == "active"
+
+
+async def newest(shop: Shop, seller: Tenant) -> str:
+    ((job_id,),) = await shop.rows(
+        "SELECT job_id::text FROM jobs WHERE seller_id = %s ORDER BY job_number DESC LIMIT 1", seller.seller_id
+    )
+    return str(job_id)
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "app_status"),
+    [
+        ({"status": "paused"}, "paused", 0),
+        ({"status": "under_review", "sub_status": ["forbidden"]}, "under_review", 1),
+        ({"status": "closed"}, "closed", 0),
+        ({"status": "inactive"}, "inactive", 1),
+    ],
+)
+async def test_what_becomes_of_a_listing_is_seen(
+    shop: Shop, seller: Tenant, change: dict[str, Any], status: str, app_status: int
+) -> None:
+    (sku,) = await shop.stock("LATER")
+    await shop.ended(seller, await shop.publish(seller, [sku]))
+    await becomes(shop, seller, sku, status_meli="active")
+    shop.sandbox.change_item((await shop.listing(seller, sku))["listing_id"], **change)
+    await becomes(shop, seller, sku, status_meli=status, app_status=app_status)
+    candidates = await shop.rows(
+        "SELECT 1 FROM listings WHERE seller_id = %s AND app_status = 1 AND status_meli NOT IN ('closed', 'inactive')",
+        seller.seller_id,
+    )
+    assert bool(candidates) == (status == "under_review")
+
+
+async def test_a_listing_that_was_published_again_is_checked_by_the_newer_check_alone(
+    shop: Shop, seller: Tenant
+) -> None:
+    (sku,) = await shop.stock("CHAIN")
+
+    async def checks() -> int:
+        return len(
+            await shop.rows("SELECT 1 FROM follow_ups WHERE seller_id = %s AND kind = 'check'", seller.seller_id)
+        )
+
+    for _ in range(4):
+        await shop.ended(seller, await shop.publish(seller, [sku]))
+    many = await checks()
+    await becomes(shop, seller, sku, status_meli="active")
+
+    async def one() -> bool:
+        await bring_forward(shop, seller, "check")
+        return await checks() == 1
+
+    await until(one)
+    assert many >= 2
+
+
+async def test_descriptions_are_written_after_the_item_has_its_result(shop: Shop, seller: Tenant) -> None:
+    skus = await shop.stock("TEXT", 3, description="Una maleta de tamaño mediano.")
+    rule = shop.fault(seller, "error_503", operation="description_create", times=2)
+    await shop.ended(seller, await shop.publish(seller, skus))
+
+    async def all_described() -> bool:
+        await bring_forward(shop, seller, "description")
+        return all(described(shop, seller, sku) for sku in skus)
+
+    await until(all_described)
+    creations = shop.created(seller)
+    await shop.put(*(product(sku, description="Otro texto.") for sku in skus))
+    await shop.ended(seller, await shop.publish(seller, skus))
+    await until(lambda: changed(shop, seller, skus[0]))
+
+    assert shop.fired(rule) == 2
+    assert creations == shop.created(seller) == 3
+
+
+async def changed(shop: Shop, seller: Tenant, sku: str) -> bool:
+    return described(shop, seller, sku) == "Otro texto."
+
+
+async def test_a_refused_description_leaves_the_item_as_it_is(shop: Shop, seller: Tenant) -> None:
+    (sku,) = await shop.stock("NOTEXT", description="Un texto que no gusta.")
+    rule = shop.fault(seller, "cause_as_string", operation="description_create")
+    ended = await shop.ended(seller, await shop.publish(seller, [sku]))
+
+    async def over() -> bool:
+        left = "SELECT 1 FROM follow_ups WHERE seller_id = %s AND kind = 'description'"
+        return await shop.rows(left, seller.seller_id) == []
+
+    await until(over)
+    assert shop.fired(rule) >= 1
+    assert (ended.items[0].status, described(shop, seller, sku)) == ("success", None)
+
+
+async def test_descriptions_wait_for_an_account_that_is_refused_as_a_whole(shop: Shop, seller: Tenant) -> None:
+    (sku,) = await shop.stock("WAIT", description="Para más tarde.")
+    rule = shop.fault(seller, "forbidden_403", operation="description_create")
+    await shop.ended(seller, await shop.publish(seller, [sku]))
+
+    async def tried() -> bool:
+        return shop.fired(rule) > 0
+
+    await until(tried)
+    shop.forget(rule)
+
+    async def written() -> bool:
+        await bring_forward(shop, seller, "description")
+        return described(shop, seller, sku) == "Para más tarde."
+
+    await until(written)
+    assert shop.created(seller) == 1
+
+
+async def test_a_creation_that_comes_after_the_repost_is_closed_and_counted(shop: Shop, seller: Tenant) -> None:
+    (sku,) = await shop.stock("GHOST")
+    shop.fault(seller, "created_late", LIVE, operation="item_create", sku=sku, seconds=3, then="reset", times=1)
+    ended = await shop.ended(seller, await shop.publish(seller, [sku], environment=LIVE))
+    item = ended.items[0]
+
+    async def doubled() -> bool:
+        return len(shop.on_market(seller, sku, LIVE)) == 2
+
+    await until(doubled)
+
+    async def closed() -> bool:
+        await bring_forward(shop, seller, "late_creation")
+        return [each["id"] for each in shop.on_market(seller, sku, LIVE)] == [item.listing_id]
+
+    await until(closed)
+    assert item.status == "success"
+    assert shop.created(seller, LIVE) == 2
+
+
+async def test_a_listing_just_made_is_not_taken_for_a_late_creation(shop: Shop, seller: Tenant) -> None:
+    """The first job gave up; a retry has made the listing and its answer is not on record yet."""
+    (sku,) = await shop.stock("FRESH")
+    rule = shop.fault(seller, "reset_before", operation="item_create", sku=sku)
+    job_id = await shop.publish(seller, [sku])
+    assert (await shop.ended(seller, job_id)).codes() == ["outcome_unknown"]
+    shop.forget(rule)
+    # Made at once, told after seconds.
+    shop.fault(seller, "delay_after", operation="item_create", sku=sku, seconds=0.9, times=1)
+    await shop.retry(seller, job_id)
+
+    async def made() -> bool:
+        return bool(shop.on_market(seller, sku))
+
+    await until(made)
+    searches = shop.sandbox.requests("item_search")
+    assert await bring_forward(shop, seller, "late_creation") == 1
+
+    async def looked() -> bool:
+        return shop.sandbox.requests("item_search") > searches
+
+    await until(looked)
+    ended = await shop.ended(seller, job_id)
+    found = shop.on_market(seller, sku)
+
+    assert ended.items[0].status == "success"
+    assert [each["id"] for each in found] == [ended.items[0].listing_id]
+
+
+async def test_follow_ups_of_one_seller_do_not_wait_behind_anothers_thousands(shop: Shop, seller: Tenant) -> None:
+    other = await shop.tenant()
+    for number in range(120):
+        await shop.change(
+            "INSERT INTO follow_ups (seller_id, follow_up_id, environment, kind, skus, due_at)"
+            " VALUES (%s, gen_random_uuid(), 'test', 'check', %s, now() - interval '1 hour')",
+            other.seller_id, [f"OTHER{number:05d}"],
+        )  # fmt: skip
+    (sku,) = await shop.stock("FAIR")
+    await shop.ended(seller, await shop.publish(seller, [sku], environment=TEST))
+    await bring_forward(shop, seller, "check")
+
+    async def first_looked_at() -> bool:
+        ((tries,),) = await shop.rows(
+            "SELECT max(tries) FROM follow_ups WHERE seller_id = %s AND kind = 'check'", seller.seller_id
+        )
+        return int(tries) > 0
+
+    await until(first_looked_at, 5)
+    assert await shop.rows("SELECT 1 FROM follow_ups WHERE seller_id = %s LIMIT 1", other.seller_id) != []
