@@ -436,6 +436,21 @@ def disconnect_account(seller: SellerOption, environment: EnvironmentOption, as_
         output.say(f"Seller {seller}: {environment.value} account {state.marketplace_user_id} is {state.status}.")
 
 
+def reencrypt_accounts(as_json: AsJson = False) -> None:
+    """Encrypt all marketplace tokens with the first key of LISTINGS_SECRET_KEY: the others can be dropped afterwards.
+
+    Example: LISTINGS_SECRET_KEY=NEW,OLD listings account reencrypt
+    """
+    with Output(as_json) as output:
+        done, unreadable = on_application(
+            lambda application: administration.reencrypt_tokens(application.database, application.cipher)
+        )
+        output.document({"accounts": done, "unreadable": unreadable})
+        output.say(f"{done} accounts are encrypted with the first key.")
+        if unreadable:
+            raise UsageError(f"{unreadable} accounts cannot be read with any of the keys of LISTINGS_SECRET_KEY")
+
+
 def _show_tariffs(output: Output, tariffs: list[TaxCategory]) -> None:
     output.document(
         {

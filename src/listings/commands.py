@@ -57,4 +57,5 @@ def _account_commands() -> typer.Typer:
 
     group.command("connect")(administration.connect_account)
     group.command("disconnect")(administration.disconnect_account)
+    group.command("reencrypt")(administration.reencrypt_accounts)
     return group

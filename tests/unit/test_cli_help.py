@@ -20,7 +20,14 @@ NAMED = [
     *["serve", "grpc", "gateway", "worker", "sandbox", "migrate"],
     *["seller add", "seller list", "seller show", "seller update"],
     *["key create", "key list", "key revoke", "credits grant", "credits show"],
-    *["account connect", "account disconnect", "account show", "tax-category set", "tax-category list"],
+    *[
+        "account connect",
+        "account disconnect",
+        "account reencrypt",
+        "account show",
+        "tax-category set",
+        "tax-category list",
+    ],
     *["catalog import", "backup", "restore", "publish", "promote", "test-products", "ping"],
     *["job list", "job show", "job watch", "job retry", "job cancel", "job failures"],
 ]

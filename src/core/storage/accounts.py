@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from cryptography.fernet import Fernet, MultiFernet
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from psycopg.types.json import Jsonb
 
 from core.domain.seller import AccountState
@@ -36,6 +37,55 @@ class TokenCipher:
     def decrypt(self, stored: bytes) -> str:
         """Back to clear text, in memory only."""
         return self._fernet.decrypt(bytes(stored)).decode()
+
+    def reencrypt(self, stored: bytes) -> bytes:
+        """The same under the first key.
+
+        Raises:
+            ValueError: none of the keys fits.
+        """
+        try:
+            return self._fernet.rotate(bytes(stored))
+        except InvalidToken:
+            raise ValueError("none of the keys fits") from None
+
+
+@dataclass(frozen=True, slots=True)
+class SealedTokens:
+    """An account's tokens as they lie in the database."""
+
+    seller_id: int
+    environment: Environment
+    access: bytes = field(repr=False)
+    refresh: bytes | None = field(repr=False)
+
+
+async def sealed(connection: Connection) -> list[SealedTokens]:
+    """The tokens of every account that has any."""
+    cursor = await connection.execute(_SQL["select_sealed"])
+    return [
+        SealedTokens(row[0], Environment(row[1]), bytes(row[2]), None if row[3] is None else bytes(row[3]))
+        for row in await cursor.fetchall()
+    ]
+
+
+async def reseal(connection: Connection, cipher: TokenCipher, tokens: SealedTokens) -> None:
+    """Encrypt them under the cipher's first key; what was renewed meanwhile is left as it is.
+
+    Raises:
+        ValueError: none of the cipher's keys fits.
+    """
+    await connection.execute(
+        _SQL["reseal"],
+        {
+            "seller_id": tokens.seller_id,
+            "environment": tokens.environment,
+            "old_access": tokens.access,
+            "old_refresh": tokens.refresh,
+            "new_access": cipher.reencrypt(tokens.access),
+            "new_refresh": None if tokens.refresh is None else cipher.reencrypt(tokens.refresh),
+        },
+    )
 
 
 def _state(row: tuple[Any, ...]) -> AccountState:

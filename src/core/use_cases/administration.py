@@ -318,6 +318,27 @@ async def disconnect_account(database: Database, seller_id: int, environment: En
     return state
 
 
+async def reencrypt_tokens(database: Database, cipher: TokenCipher) -> tuple[int, int]:
+    """Encrypt every account's tokens under the first of the cipher's keys, so that the others can be taken away.
+    Safe to run again, and beside everything else.
+
+    Returns:
+        Accounts done, and accounts whose tokens none of the keys can read.
+    """
+    done = unreadable = 0
+    for tokens in await database.read(accounts.sealed):
+
+        async def work(connection: Connection, tokens: accounts.SealedTokens = tokens) -> None:
+            await accounts.reseal(connection, cipher, tokens)
+
+        try:
+            await database.read(work)
+            done += 1
+        except ValueError:
+            unreadable += 1
+    return done, unreadable
+
+
 async def set_tax_category(
     database: Database, seller_id: int, *, index: int, name: str, rate_percent: str
 ) -> list[TaxCategory]:

@@ -105,3 +105,12 @@ ON CONFLICT (seller_id, environment, sku) DO UPDATE SET listing_id = EXCLUDED.li
     status_meli = EXCLUDED.status_meli, sub_status = EXCLUDED.sub_status, app_status = EXCLUDED.app_status
 -- An open listing that is already known stays the one for its SKU.
 WHERE l.status_meli = 'closed';
+
+-- select_sealed: accounts with tokens, by key.
+SELECT seller_id, environment, access_token, refresh_token FROM marketplace_accounts
+WHERE access_token IS NOT NULL ORDER BY seller_id, environment;
+
+-- reseal: the same tokens under another key, unless they were renewed meanwhile, which sealed them anew anyway.
+UPDATE marketplace_accounts SET access_token = %(new_access)s, refresh_token = %(new_refresh)s
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s
+    AND access_token = %(old_access)s AND refresh_token IS NOT DISTINCT FROM %(old_refresh)s;
