@@ -1,0 +1,1 @@
+"""What the bench starts as processes of their own: the service, its peers, a static marketplace."""
