@@ -16,6 +16,7 @@ import msgspec
 import psycopg
 import structlog
 from psycopg.types.json import set_json_dumps, set_json_loads
+from psycopg.types.numeric import Int8Dumper
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from core.errors import ApiError, internal
@@ -28,6 +29,9 @@ log = structlog.get_logger("core.storage")
 
 set_json_loads(msgspec.json.decode)
 set_json_dumps(msgspec.json.encode)
+# Every whole number goes as bigint: by default its size chooses the type, and a statement is prepared and planned anew
+# for every mixture of sizes.
+psycopg.adapters.register_dumper(int, Int8Dumper)
 
 MAX_TRIES = 5
 """Tries of one transaction (rule 7)."""

@@ -23,7 +23,7 @@ FIRST_CHECK_SECONDS = 5.0
 """When a listing just made is looked at for the first time: pictures are loading until then."""
 
 
-class ItemResult(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ItemResult(msgspec.Struct, kw_only=True, gc=False):
     """What became of one item, as the record statement reads it.
 
     ``outcome``: success, failed, skipped, deferred (stays pending, tried again), unknown (to be searched
@@ -50,26 +50,6 @@ class ItemResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     described: bool = False
     retryable: bool | None = None
     error: dict[str, Any] | None = None
-
-
-_results_encoder = msgspec.json.Encoder()
-
-
-def _results_json(results: Sequence[ItemResult]) -> str:
-    # Fields left out are null to the statement; those it compares must be there.
-    return _results_encoder.encode(
-        [
-            {
-                "intent": each.intent,
-                "attempts": each.attempts,
-                "described": each.described,
-                "sub_status": list(each.sub_status),
-                "app_status": each.app_status,
-                **msgspec.structs.asdict(each),
-            }
-            for each in results
-        ]
-    ).decode()
 
 
 async def promotable(connection: Connection, seller_id: int, skus: Sequence[str]) -> dict[str, tuple[str, int]]:
@@ -297,7 +277,7 @@ async def record(
             "owner": owner,
             "state": reconciling or "sending",
             "reconciling": reconciling is not None,
-            "results": _results_json(results),
+            "results": msgspec.json.encode(results).decode(),
             "first_ordinal": first_ordinal,
             "settle": settle,
             "first_search": first_search,

@@ -268,9 +268,11 @@ CREATE TABLE intents (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
 CREATE INDEX intents_by_job ON intents (seller_id, job_id, first_ordinal);
 
--- At most one open listing per seller, environment and SKU.
+-- At most one open listing per seller, environment and SKU. No foreign key on purpose: workers that write listings of
+-- one seller side by side would lock the seller's row together once an item, a quarter of what an item costs here
+-- (measured); whoever writes a listing holds a row of the seller's that has the key.
 CREATE TABLE listings (
-    seller_id bigint NOT NULL REFERENCES sellers,
+    seller_id bigint NOT NULL,
     environment environment NOT NULL,
     sku text NOT NULL,
     listing_id text NOT NULL,

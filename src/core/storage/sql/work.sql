@@ -120,55 +120,61 @@ WHERE n.seller_id = %(seller_id)s AND n.environment = %(environment)s AND n.sku 
 -- record: what became of items. The job's row is locked, which makes this the only writer of its items:
 -- sequences are gapless and in commit order. A result counts only if the writer's intent is still its own
 -- (or, for an item never sent, if it still holds the run): a rescued item belongs to somebody else.
--- The keys stand once more as arrays, so that rows are found by the whole key whatever the statistics say:
--- on a table that was empty a minute ago the planner would read the whole job for each item.
+-- Each row is looked up once, by its whole key (OFFSET 0 keeps the planner from joining instead, which on a table
+-- that was empty a minute ago means reading the whole job for each item), and changed where it was found (ctid). The
+-- guards stand again where intents are changed: a row that somebody else changes in between is followed to its new
+-- version, and servers before the releases of November 2025 do not look at its place again.
 WITH input AS MATERIALIZED (
-    SELECT * FROM jsonb_to_recordset(%(results)s) AS r (ordinal int, sku text, outcome text, intent boolean, fence bigint,
+    SELECT r.*, i.place AS item_place, n.place AS intent_place
+    FROM json_to_recordset(%(results)s) AS r (ordinal int, sku text, outcome text, intent boolean, fence bigint,
         attempts int, listing_id text, permalink text, price bigint, category_id text, category_name text, title text,
         image text, listing_type_id text, status_meli text, sub_status text[], app_status smallint, described boolean,
         retryable boolean, error jsonb)
+    LEFT JOIN LATERAL (
+        SELECT i.ctid AS place FROM job_items i
+        WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s AND i.ordinal = r.ordinal AND i.status = 'pending'
+        OFFSET 0
+    ) i ON true
+    LEFT JOIN LATERAL (
+        SELECT n.ctid AS place, n.job_id, n.ordinal, n.owner, n.fence, n.state FROM intents n
+        WHERE n.seller_id = %(seller_id)s AND n.environment = %(environment)s AND n.sku = r.sku OFFSET 0
+    ) n ON r.intent AND n.job_id = %(job_id)s AND n.ordinal = r.ordinal AND n.owner = %(owner)s AND n.fence = r.fence
+        AND n.state = %(state)s
 ), resolved AS (
     DELETE FROM intents n USING input r
-    WHERE r.intent AND r.outcome <> 'unknown' AND n.seller_id = %(seller_id)s AND n.environment = %(environment)s
-        AND n.sku = ANY (ARRAY(SELECT sku FROM input)) AND n.sku = r.sku AND n.job_id = %(job_id)s AND n.ordinal = r.ordinal AND n.owner = %(owner)s
-        AND n.fence = r.fence AND n.state = %(state)s
+    WHERE n.ctid = r.intent_place AND r.outcome <> 'unknown'
+        AND n.owner = %(owner)s AND n.fence = r.fence AND n.state = %(state)s
     RETURNING n.ordinal
 ), doubted AS (
     UPDATE intents n SET state = 'unknown', leased_until = NULL, searches = 0,
         settle_until = now() + make_interval(secs => %(settle)s),
         due_at = now() + make_interval(secs => %(first_search)s)
     FROM input r
-    WHERE r.intent AND r.outcome = 'unknown' AND n.seller_id = %(seller_id)s AND n.environment = %(environment)s
-        AND n.sku = ANY (ARRAY(SELECT sku FROM input)) AND n.sku = r.sku AND n.job_id = %(job_id)s AND n.ordinal = r.ordinal AND n.owner = %(owner)s
-        AND n.fence = r.fence AND n.state = %(state)s
+    WHERE n.ctid = r.intent_place AND r.outcome = 'unknown'
+        AND n.owner = %(owner)s AND n.fence = r.fence AND n.state = %(state)s
     RETURNING n.ordinal
 ), accepted AS (
     SELECT r.* FROM input r
-    JOIN job_items i ON i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s
-        AND i.ordinal = ANY (ARRAY(SELECT ordinal FROM input)) AND i.ordinal = r.ordinal AND i.status = 'pending'
-    WHERE r.outcome <> 'unknown' AND CASE WHEN r.intent THEN r.ordinal IN (SELECT ordinal FROM resolved)
+    WHERE r.item_place IS NOT NULL AND r.outcome <> 'unknown' AND CASE WHEN r.intent THEN r.ordinal IN (SELECT ordinal FROM resolved)
         ELSE EXISTS (SELECT FROM work_runs w WHERE w.seller_id = %(seller_id)s AND w.job_id = %(job_id)s
             AND w.first_ordinal = %(first_ordinal)s AND w.owner = %(owner)s AND w.fence = r.fence) END
 ), finished AS (
     SELECT a.*, row_number() OVER (ORDER BY a.ordinal) AS place FROM accepted a
     WHERE a.outcome IN ('success', 'failed', 'skipped')
 ), items AS (
-    UPDATE job_items i SET status = f.outcome::item_status, sequence = j.last_sequence + f.place,
+    UPDATE job_items i SET status = f.outcome::item_status,
+        sequence = (SELECT last_sequence FROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s) + f.place,
         attempts = i.attempts + f.attempts, listing_id = f.listing_id, permalink = f.permalink,
         price = coalesce(f.price, i.price), category_id = coalesce(f.category_id, i.category_id),
         retryable = f.retryable, error = f.error
-    FROM finished f, (SELECT last_sequence FROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s) j
-    WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s
-        AND i.ordinal = ANY (ARRAY(SELECT ordinal FROM input)) AND i.ordinal = f.ordinal
+    FROM finished f WHERE i.ctid = f.item_place
 ), still_pending AS (
-    SELECT ordinal, attempts FROM accepted WHERE outcome = 'deferred' AND attempts > 0
+    SELECT item_place, attempts FROM accepted WHERE outcome = 'deferred' AND attempts > 0
     UNION ALL
-    SELECT r.ordinal, r.attempts FROM input r
+    SELECT r.item_place, r.attempts FROM input r
     WHERE r.outcome = 'unknown' AND r.attempts > 0 AND r.ordinal IN (SELECT ordinal FROM doubted)
 ), tried AS (
-    UPDATE job_items i SET attempts = i.attempts + t.attempts FROM still_pending t
-    WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s
-        AND i.ordinal = ANY (ARRAY(SELECT ordinal FROM input)) AND i.ordinal = t.ordinal
+    UPDATE job_items i SET attempts = i.attempts + t.attempts FROM still_pending t WHERE i.ctid = t.item_place
 ), shown AS (
     INSERT INTO listings AS l (seller_id, environment, sku, listing_id, permalink, title, image, listing_type_id,
         price, currency, category_id, category_name, tax_category_id, status_meli, sub_status, app_status,
@@ -186,10 +192,9 @@ WITH input AS MATERIALIZED (
         sub_status = EXCLUDED.sub_status, app_status = EXCLUDED.app_status, published_at = EXCLUDED.published_at,
         checked_at = EXCLUDED.published_at
 ), promoted AS (
-    UPDATE listings l SET published_to_live = true FROM finished f
-    WHERE %(environment)s = 'live' AND f.outcome = 'success' AND l.seller_id = %(seller_id)s
-        AND l.environment = 'test' AND l.sku = ANY (ARRAY(SELECT sku FROM input)) AND l.sku = f.sku
-        AND NOT l.published_to_live
+    UPDATE listings l SET published_to_live = true
+    WHERE %(environment)s = 'live' AND l.seller_id = %(seller_id)s AND l.environment = 'test'
+        AND l.sku = ANY (ARRAY(SELECT sku FROM finished WHERE outcome = 'success')) AND NOT l.published_to_live
 ), followed AS (
     INSERT INTO follow_ups (seller_id, follow_up_id, environment, kind, skus, due_at)
     SELECT %(seller_id)s, %(check_id)s::uuid, %(environment)s, 'check', array_agg(f.sku ORDER BY f.sku),
