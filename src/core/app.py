@@ -31,6 +31,7 @@ class Application:
             max_size=settings.database_pool_size,
             statement_timeout=settings.statement_timeout_seconds,
             prepare=settings.database_prepare,
+            notify=settings.database_listen,
         )
         try:
             self.cipher = TokenCipher(secret_key)

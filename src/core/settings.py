@@ -62,7 +62,7 @@ class Settings(BaseSettings):
     database_prepare: bool = True
     """Off behind a transaction pooler."""
     database_listen: bool = True
-    """Off behind a transaction pooler: watchers then hear of changes by polling alone."""
+    """Off behind a transaction pooler: watchers then hear of changes, and workers of work, by polling alone."""
     statement_timeout_seconds: float = Field(15, gt=0)
     data_dir: Path = Path(".listings")
 

@@ -325,6 +325,39 @@ async def test_ten_thousand_items_hold_up_neither_another_seller_nor_a_second_jo
     assert at_the_end - at_the_start >= 50
 
 
+async def test_a_job_does_not_wait_for_the_next_poll(own_database_url: str, market: RunningSandbox) -> None:
+    """Created, retried, promoted: each wakes the worker, which would otherwise look in up to a minute and a half."""
+    async with publishing(own_database_url, market, poll_seconds=60) as shop:
+        seller = await shop.tenant()
+        (sku,) = await shop.stock("AWAKE")
+        rule = shop.fault(seller, "payment_402", operation="item_create")
+        listening = "SELECT 1 FROM pg_stat_activity WHERE query = 'LISTEN work_due' AND datname = current_database()"
+        await until(lambda: shop.rows(listening))
+        first = await shop.ended(seller, await shop.publish(seller, [sku]), 5)
+        shop.forget(rule)
+        await shop.retry(seller, first.job.job_id)
+        second = await shop.ended(seller, first.job.job_id, 5)
+        promoted = await shop.ended(seller, await shop.promote(seller, [sku]), 5)
+
+    assert (first.codes(), second.codes(), promoted.codes()) == (["account_payment_required"], [None], [None])
+
+
+async def test_a_listener_that_loses_its_connection_comes_back(own_database_url: str, market: RunningSandbox) -> None:
+    async with publishing(own_database_url, market, poll_seconds=60) as shop:
+        seller = await shop.tenant()
+        (sku,) = await shop.stock("LOST")
+        who = "FROM pg_stat_activity WHERE query = 'LISTEN work_due' AND datname = current_database()"
+        ((first,),) = await until(lambda: shop.rows(f"SELECT pid {who}"))
+        await shop.rows("SELECT pg_terminate_backend(%s::int)", first)
+
+        async def another() -> bool:
+            return [row[0] for row in await shop.rows(f"SELECT pid {who}")] not in ([], [first])
+
+        await until(another)
+        ended = await shop.ended(seller, await shop.publish(seller, [sku]), 5)
+    assert ended.job.successful == 1
+
+
 async def test_work_goes_on_without_notifications(own_database_url: str, market: RunningSandbox) -> None:
     async with publishing(own_database_url, market, database_listen=False) as shop:
         seller = await shop.tenant()

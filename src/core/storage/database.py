@@ -20,6 +20,7 @@ from psycopg.types.numeric import Int8Dumper
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from core.errors import ApiError, internal
+from core.storage.wake import WakeUps
 
 T = TypeVar("T")
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
@@ -65,6 +66,7 @@ class Database:
         statement_timeout: seconds a statement may take.
         acquire_timeout: seconds to wait for a free connection before the caller is told 503.
         prepare: whether statements are prepared on the server (off behind a transaction pooler).
+        notify: whether workers are told of due work at once (off behind a transaction pooler).
     """
 
     def __init__(
@@ -76,8 +78,10 @@ class Database:
         statement_timeout: float = 15.0,
         acquire_timeout: float = 3.0,
         prepare: bool = True,
+        notify: bool = True,
     ) -> None:
         self.url = url
+        self.wake_ups = WakeUps(self, enabled=notify)
         self._acquire_timeout = acquire_timeout
         milliseconds = int(statement_timeout * 1000)
         self.options: dict[str, Any] = {
@@ -124,6 +128,7 @@ class Database:
 
     async def close(self) -> None:
         """Close the pool; waits for connections in use for a moment only."""
+        await self.wake_ups.aclose()
         await self.pool.close(timeout=5)
 
     @asynccontextmanager

@@ -1,7 +1,7 @@
-"""Hears which jobs changed, on a connection of its own.
+"""Hears notifications, on a connection of its own: which jobs changed, that work is due.
 
-Only a hint that makes watchers sooner (rule 19): whoever listens also polls, and a notification that is lost, late or
-repeated changes no result.
+Only a hint that makes watchers and workers sooner (rule 19): whoever listens also polls, and a notification that is
+lost, late or repeated changes no result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,14 @@ log = structlog.get_logger("core.listen")
 
 
 async def listen(database: Database, changed: Callable[[int, str], None], connected: Callable[[], None]) -> NoReturn:
-    """Call ``changed(seller_id, job_id)`` for each notification, until cancelled.
+    """Call ``changed(seller_id, job_id)`` for each changed job, until cancelled; the rest as ``hear``."""
+    await hear(database, CHANNEL, lambda payload: _tell(payload, changed), connected)
+
+
+async def hear(
+    database: Database, channel: str, told: Callable[[str], None], connected: Callable[[], None]
+) -> NoReturn:
+    """Call ``told(payload)`` for each notification on a channel, until cancelled.
 
     ``connected`` is called after every (re)connection: whatever was notified before is unknown, so the caller reads
     anew. A connection that stays silent for HEARTBEAT_SECONDS is asked whether it is alive.
@@ -37,12 +44,12 @@ async def listen(database: Database, changed: Callable[[int, str], None], connec
             async with asyncio.timeout(ANSWER_SECONDS):
                 connection = await psycopg.AsyncConnection.connect(database.url, **database.options)
             try:
-                await _answered(connection, f"LISTEN {CHANNEL}")
+                await _answered(connection, f"LISTEN {channel}")
                 pause = 0.1
                 connected()
                 while True:
                     async for notification in connection.notifies(timeout=HEARTBEAT_SECONDS):
-                        _tell(notification.payload, changed)
+                        told(notification.payload)
                     await _answered(connection, "SELECT 1")
             finally:
                 await connection.close()

@@ -109,7 +109,7 @@ async def create_job(
     with tracing.span("create_job", items=len(request.items), accepted=accepted, seller_id=principal.seller_id) as span:
         answer = await database.transact(work, committed(principal, job_id, result))
         span.note(job_id=answer.result.job_id or None, replayed=answer.replayed)
-    count_accepted(principal, JobKind.PUBLICATION, answer, validate_only=request.validate_only)
+    announce(database, principal, JobKind.PUBLICATION, answer, validate_only=request.validate_only)
     return answer
 
 
@@ -239,7 +239,10 @@ def committed(principal: Principal, job_id: str, result: R) -> Callable[[Connect
     return read_back
 
 
-def count_accepted(principal: Principal, kind: JobKind, answer: Answer[Any], *, validate_only: bool) -> None:
-    """Count a job that was really made."""
+def announce(
+    database: Database, principal: Principal, kind: JobKind, answer: Answer[Any], *, validate_only: bool
+) -> None:
+    """Count a job that was really made, and wake the workers for it."""
     if not answer.replayed and not validate_only:
+        database.wake_ups.soon()
         metrics.jobs_accepted.labels(principal.environment.value, kind.value).inc()

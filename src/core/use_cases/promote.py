@@ -23,11 +23,11 @@ from core.storage.acceptance import Candidate, NewJob, Standing
 from core.storage.database import Connection, Database
 from core.use_cases.create_job import (
     account_missing,
+    announce,
     begin,
     check_idempotency_key,
     check_limits,
     committed,
-    count_accepted,
     remember,
     replay,
     store,
@@ -90,7 +90,7 @@ async def promote(database: Database, principal: Principal, request: PromotionRe
     with tracing.span("promote", seller_id=principal.seller_id) as span:
         answer = await database.transact(work, read_back)
         span.note(job_id=answer.result.job_id or None, replayed=answer.replayed, items=answer.result.promoted)
-    count_accepted(principal, JobKind.PROMOTION, answer, validate_only=request.validate_only)
+    announce(database, principal, JobKind.PROMOTION, answer, validate_only=request.validate_only)
     return answer
 
 

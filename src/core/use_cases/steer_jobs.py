@@ -101,7 +101,9 @@ async def retry_job(
         await jobs.notify(connection, seller_id, job_id)
         return Retried(await _present(connection, seller_id, job_id), items)
 
-    return await database.transact(work)
+    retried = await database.transact(work)
+    database.wake_ups.soon()
+    return retried
 
 
 async def act_on_jobs(

@@ -15,6 +15,8 @@ from core.errors import ApiError
 from core.ports.work import Run
 from core.storage import intents, work
 from core.storage.database import Connection, DatabaseError
+from core.storage.listen import hear
+from core.storage.wake import CHANNEL
 from core.worker.accounts import Accounts
 from core.worker.context import WorkerContext, log
 from core.worker.follow_ups import FollowUps
@@ -80,11 +82,19 @@ class Worker:
                 self._every(HOUSEKEEPING_PERIOD, self._recovery.forget_old_keys),
             )
         ]
+        listener = asyncio.create_task(self._listen())
         try:
             await context.stopping.wait()
         finally:
+            listener.cancel()
             context.stopping.set()
             await self._stop(loops)
+            await asyncio.gather(listener, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        """Look for work as soon as somebody says that there is some; everything works without, only later."""
+        if self.context.settings.database_listen:
+            await hear(self.context.database, CHANNEL, lambda _payload: self.wake(), self.wake)
 
     async def _every(self, period: float, step: Callable[[], Awaitable[object]]) -> None:
         """Repeat a step with jitter, whatever it raises."""

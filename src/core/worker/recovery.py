@@ -76,6 +76,7 @@ class Recovery:
 
             try:
                 started += await self._context.database.transact(start, _read_back_false)
+                self._context.database.wake_ups.soon()
             except Exception:
                 log.exception("schedule_failed", job_id=job_id)
         return started

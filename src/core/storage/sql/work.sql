@@ -4,6 +4,9 @@ WHERE seller_id = %(seller_id)s AND environment = 'test' AND sku = ANY (%(skus)s
     AND published_at IS NOT NULL AND app_status = 1 AND status_meli NOT IN ('closed', 'inactive')
     AND NOT published_to_live AND price IS NOT NULL;
 
+-- notify_due: wake the workers. A hint only.
+SELECT pg_notify(%(channel)s::text, '');
+
 -- select_due: sellers and environments with due runs held by nobody and an account that is not paused.
 SELECT DISTINCT r.seller_id, r.environment FROM work_runs r
 LEFT JOIN marketplace_accounts a ON a.seller_id = r.seller_id AND a.environment = r.environment
