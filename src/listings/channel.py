@@ -190,10 +190,21 @@ def refusal(error: grpc.RpcError) -> ApiError:
     told = _details(error)
     if told is None:
         if code is grpc.StatusCode.UNAVAILABLE:
-            return ApiError("E_INTERNAL", "The core server cannot be reached.", retry_after=2)
+            return ApiError("E_INTERNAL", _unreachable(error), retry_after=2)
         return ApiError("E_INTERNAL", f"The core server failed ({code.name}).", retry_after=2)
     reason, violations, retry_after, detail = told
     return ApiError(reason, detail, violations=violations, retry_after=retry_after)
+
+
+def _unreachable(error: grpc.RpcError) -> str:
+    # gRPC's own words quote addresses and change with its version; only what they are about is taken from them.
+    words = (error.details() or "").lower() if isinstance(error, grpc.Call) else ""
+    if any(word in words for word in ("handshake", "certificate", "ssl_error", "tls")):
+        return (
+            "The core server cannot be reached: its certificate or ours is not trusted, or one side speaks no TLS "
+            "(see the LISTINGS_GRPC_TLS_ settings)."
+        )
+    return "The core server cannot be reached."
 
 
 def _details(error: grpc.RpcError) -> tuple[str, list[Violation], int | None, str] | None:
