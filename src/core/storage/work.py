@@ -10,7 +10,7 @@ import msgspec
 import uuid_utils
 
 from core.domain.publication import RUN_SIZE
-from core.domain.states import Environment, JobKind, JobStatus
+from core.domain.states import TERMINAL, Environment, JobKind, JobStatus
 from core.ports.work import Gauges, JobTerms, Recorded, Run, StoredDraft, WorkItem
 from core.storage import credits as credit_store
 from core.storage import jobs
@@ -303,6 +303,9 @@ async def record(
         )
     else:
         await credit_store.meter_test(connection, seller_id, successful)
+    if JobStatus(row[6]) in TERMINAL:
+        # A run whose items all went to the search waits for nobody any more.
+        await connection.execute(_SQL["delete_useless"], {"seller_id": seller_id, "job_id": job_id})
     return Recorded(
         successful=successful,
         failed=failed,
@@ -372,9 +375,7 @@ async def rescue(
     if row is None:
         return None
     await jobs.close_leftovers(connection, seller_id, job_id)
-    await connection.execute(
-        _SQL["delete_useless"], {"seller_id": seller_id, "job_id": job_id, "first_ordinal": first_ordinal}
-    )
+    await connection.execute(_SQL["delete_useless"], {"seller_id": seller_id, "job_id": job_id})
     return int(row[0])
 
 

@@ -296,11 +296,11 @@ FROM run
 WHERE j.seller_id = %(seller_id)s AND j.job_id = %(job_id)s
 RETURNING (SELECT count(*) FROM doubted);
 
--- delete_useless: a run taken back from a job that has ended meanwhile has nothing left to be tried.
+-- delete_useless: runs that nobody holds, of a job that has ended: nothing is left to be tried, and no claim would
+-- ever take them. The job's row is locked.
 DELETE FROM work_runs r USING jobs j
-WHERE r.seller_id = %(seller_id)s AND r.job_id = %(job_id)s AND r.first_ordinal = %(first_ordinal)s
-    AND r.owner IS NULL AND j.seller_id = %(seller_id)s AND j.job_id = %(job_id)s
-    AND j.status IN ('completed', 'failed', 'cancelled');
+WHERE r.seller_id = %(seller_id)s AND r.job_id = %(job_id)s AND r.owner IS NULL
+    AND j.seller_id = %(seller_id)s AND j.job_id = %(job_id)s AND j.status IN ('completed', 'failed', 'cancelled');
 
 -- select_due_schedules: scheduled jobs whose time has come.
 SELECT j.seller_id, j.job_id::text,
