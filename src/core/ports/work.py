@@ -15,7 +15,8 @@ from core.ports.marketplace import ListingDraft, SellerModel
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """A leased run of consecutive items of one job. ``fence`` rose at the claim and guards every write;
-    ``returns`` counts how often in a row the run came back without a result."""
+    ``returns`` counts how often in a row the run came back without a result; ``starts_job``: at the claim the
+    job was still queued."""
 
     seller_id: int
     job_id: str
@@ -24,6 +25,7 @@ class Run:
     last_ordinal: int
     fence: int
     returns: int
+    starts_job: bool
 
     @property
     def size(self) -> int:

@@ -180,10 +180,13 @@ class Worker:
         if not runs:
             return 0
 
-        async def start(connection: Connection) -> None:
-            await work.start_jobs(connection, seller_id, {run.job_id for run in runs})
+        starting = {run.job_id for run in runs if run.starts_job}
+        if starting:
 
-        await context.database.read(start)
+            async def start(connection: Connection) -> None:
+                await work.start_jobs(connection, seller_id, starting)
+
+            await context.database.read(start)
         for run in runs:
             metrics.runs_claimed.inc()
             held = Held(run, before + context.lease)

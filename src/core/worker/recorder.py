@@ -1,4 +1,4 @@
-"""Writes results in batches as they come: at most BATCH items or PERIOD seconds apart."""
+"""Writes results in batches as they come: those of PERIOD seconds together, or all that is left of a run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from core.storage.database import Connection
 from core.storage.work import ItemResult
 from core.worker.context import WorkerContext, log
 
-BATCH = 50
 PERIOD = 0.25
+"""Seconds a result waits for others: each write costs a commit and its turn at the job's row, and a run's last ones
+go with its end."""
 
 
 def success(
@@ -111,9 +112,7 @@ class Recorder:
     def put(self, result: ItemResult) -> None:
         """Add a result."""
         self._waiting.append(result)
-        if len(self._waiting) >= BATCH:
-            self._write()
-        elif self._timer is None:
+        if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PERIOD, self._write)
 
     def _write(self) -> None:
