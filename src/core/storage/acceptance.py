@@ -117,6 +117,9 @@ async def standing(
 
 async def insert_job(connection: Connection, job: NewJob) -> None:
     """Store the job, its runs and its items."""
+    large = len(job.skus) >= _COPY_FROM
+    skipped = set(job.skipped)
+    ordinals = [] if large else [ordinal for ordinal in range(len(job.skus)) if ordinal not in skipped]
     await connection.execute(
         _SQL["insert_job"],
         {
@@ -133,6 +136,10 @@ async def insert_job(connection: Connection, job: NewJob) -> None:
             "trace_context": job.trace_context,
             "scheduled_for": job.scheduled_for,
             "run_size": RUN_SIZE,
+            "ordinals": ordinals,
+            "skus": [job.skus[ordinal] for ordinal in ordinals],
+            "category_ids": [job.category_ids[ordinal] for ordinal in ordinals],
+            "prices": [job.prices[ordinal] if job.prices else None for ordinal in ordinals],
         },
     )
     if job.skipped:
@@ -146,26 +153,8 @@ async def insert_job(connection: Connection, job: NewJob) -> None:
                 "error": Jsonb(Failure("duplicate_sku").as_json()),
             },
         )
-    if len(job.skus) < _COPY_FROM:
-        await _insert_items(connection, job)
-    else:
+    if large:
         await _copy_items(connection, job)
-
-
-async def _insert_items(connection: Connection, job: NewJob) -> None:
-    skipped = set(job.skipped)
-    ordinals = [ordinal for ordinal in range(len(job.skus)) if ordinal not in skipped]
-    await connection.execute(
-        _SQL["insert_items"],
-        {
-            "seller_id": job.seller_id,
-            "job_id": job.job_id,
-            "ordinals": ordinals,
-            "skus": [job.skus[ordinal] for ordinal in ordinals],
-            "category_ids": [job.category_ids[ordinal] for ordinal in ordinals],
-            "prices": [job.prices[ordinal] if job.prices else None for ordinal in ordinals],
-        },
-    )
 
 
 async def _copy_items(connection: Connection, job: NewJob) -> None:

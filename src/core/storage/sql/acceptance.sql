@@ -33,7 +33,7 @@ DELETE FROM idempotency_keys k USING (
 ) old
 WHERE (k.seller_id, k.environment, k.idempotency_key) = (old.seller_id, old.environment, old.idempotency_key);
 
--- insert_job: the job, its number, and the runs to be worked.
+-- insert_job: the job, its number, the runs to be worked, and the items of a small job (a large one's are copied).
 WITH seller AS (
     UPDATE sellers SET job_count = job_count + 1 WHERE seller_id = %(seller_id)s RETURNING job_count
 ), job AS (
@@ -43,17 +43,16 @@ WITH seller AS (
         %(total_items)s::int - %(skipped)s::int, %(skipped)s, %(skipped)s, %(listing_type_id)s, %(tax_category_id)s,
         %(terms)s, %(trace_context)s, %(scheduled_for)s
     FROM seller
+), items AS (
+    INSERT INTO job_items (seller_id, job_id, ordinal, sku, status, category_id, price)
+    SELECT %(seller_id)s, %(job_id)s, ordinal, sku, 'pending', category_id, price
+    FROM unnest(%(ordinals)s::int[], %(skus)s::text[], %(category_ids)s::text[], %(prices)s::bigint[])
+        AS i (ordinal, sku, category_id, price)
 )
 INSERT INTO work_runs (seller_id, job_id, first_ordinal, last_ordinal, environment, due_at)
 SELECT %(seller_id)s, %(job_id)s, first, least(first + %(run_size)s::int, %(total_items)s::int) - 1, %(environment)s,
     coalesce(%(scheduled_for)s::timestamptz, now())
 FROM generate_series(0, %(total_items)s::int - 1, %(run_size)s::int) AS first;
-
--- insert_items: the items of a small job.
-INSERT INTO job_items (seller_id, job_id, ordinal, sku, status, category_id, price)
-SELECT %(seller_id)s, %(job_id)s, ordinal, sku, 'pending', category_id, price
-FROM unnest(%(ordinals)s::int[], %(skus)s::text[], %(category_ids)s::text[], %(prices)s::bigint[])
-    AS i (ordinal, sku, category_id, price);
 
 -- copy_items: the items of a large job.
 COPY job_items (seller_id, job_id, ordinal, sku, status, category_id, price) FROM STDIN;

@@ -4,12 +4,15 @@ SELECT seller_id, job_id::text, job_number, status, environment, kind, total_ite
     completed_at, error_message, waiting_reason
 FROM job_summaries WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s;
 
--- select_items_page: items in request order; the offset is an ordinal, so every page costs the same.
+-- select_items_page: items in request order; the offset is an ordinal, so every page costs the same. OFFSET 0 makes
+-- one look-up by whole key for each item of what a planner without statistics joins by reading all listings each time.
 SELECT i.ordinal, i.sku, i.status, i.listing_id, i.permalink, i.price, i.category_id, i.retryable, i.error,
     i.sequence, i.attempts, l.status_meli
 FROM job_items i
-LEFT JOIN listings l ON i.status = 'success' AND l.seller_id = i.seller_id AND l.environment = %(environment)s
-    AND l.sku = i.sku AND l.listing_id = i.listing_id
+LEFT JOIN LATERAL (
+    SELECT l.listing_id, l.status_meli FROM listings l
+    WHERE l.seller_id = %(seller_id)s AND l.environment = %(environment)s AND l.sku = i.sku OFFSET 0
+) l ON i.status = 'success' AND l.listing_id = i.listing_id
 WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s AND i.ordinal >= %(offset)s
     AND i.ordinal < %(offset)s::bigint + %(limit)s
 ORDER BY i.ordinal;
@@ -22,8 +25,10 @@ FROM (
     WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = %(status)s
     ORDER BY ordinal LIMIT %(limit)s OFFSET %(offset)s
 ) i
-LEFT JOIN listings l ON i.status = 'success' AND l.seller_id = i.seller_id AND l.environment = %(environment)s
-    AND l.sku = i.sku AND l.listing_id = i.listing_id
+LEFT JOIN LATERAL (
+    SELECT l.listing_id, l.status_meli FROM listings l
+    WHERE l.seller_id = %(seller_id)s AND l.environment = %(environment)s AND l.sku = i.sku OFFSET 0
+) l ON i.status = 'success' AND l.listing_id = i.listing_id
 ORDER BY i.ordinal;
 
 -- select_results_after: results in the order they happened, replaced ones included.
