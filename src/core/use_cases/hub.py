@@ -29,8 +29,10 @@ from core.use_cases.feeds import PAGE, Feed, ItemResult, JobFeed, SellerFeed
 
 CACHED_PAGES = 32
 """Full pages of all jobs kept for watchers that lag: many of them often start at the beginning together."""
-GATHER_SECONDS = 0.05
+GATHER_SECONDS = 0.005
 """From one look to the next at least, however many notifications come."""
+GATHER_SHARE = 2.0
+"""And at least so many times as long as the last look took: the more is watched, the more is gathered."""
 
 log = structlog.get_logger("core.hub")
 
@@ -198,10 +200,10 @@ class Hub:
         due = 0.0
         while True:
             await self._needed.wait()
-            everything = time.monotonic() >= due
+            began = time.monotonic()
+            everything = began >= due
             try:
                 if everything:
-                    self._hinted.clear()
                     due = time.monotonic() + self.poll_seconds * random.uniform(0.8, 1.2)  # noqa: S311 - spread
                 await self._look(everything)
                 if failing:
@@ -216,16 +218,22 @@ class Hub:
                 # One reading that fails for a reason of its own must not end all streams of the process.
                 log.exception("watching_failed")
             looked_at = time.monotonic()
+            gather = max(GATHER_SECONDS, GATHER_SHARE * (looked_at - began))
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(GATHER_SECONDS, due - looked_at)):
+                async with asyncio.timeout(max(gather, due - looked_at)):
                     await self._hint.wait()
-                    await asyncio.sleep(looked_at + GATHER_SECONDS - time.monotonic())
+                    await asyncio.sleep(looked_at + gather - time.monotonic())
             self._hint.clear()
 
     async def _look(self, everything: bool) -> None:
         """Read the watched jobs, or only those hinted at, then their new results; then the watched sellers."""
         hinted, self._hinted = self._hinted, set()
-        watched = list(self._jobs) if everything else [key for key in hinted if key in self._jobs]
+        if everything:
+            # Those read on a hint since the last time need no second look.
+            stale = time.monotonic() - self.poll_seconds / 2
+            watched = [key for key, feed in self._jobs.items() if key in hinted or feed.answered_at <= stale]
+        else:
+            watched = [key for key in hinted if key in self._jobs]
         if watched:
             asked_at = time.monotonic()
             found = await self.database.read(lambda connection: jobs.watched(connection, watched))
