@@ -188,14 +188,16 @@ class Reconciler:
                 connection, seller_id, environment, item, owner=context.owner, lease=context.lease
             )
 
-        before = time.monotonic()
-        if not await context.database.transact(claim):
-            # Somebody else was first, or the job was cancelled: the next look decides anew.
-            await self._postpone(seller_id, environment, item, 1.0)
-            return
-        await context.point("after_repost_commit")
-        until = before + context.lease
         async with self._slots.of((seller_id, environment)):
+            # Committed only when it can leave at once: who dies in between has made it unknown for the second time,
+            # which is the end of the item.
+            before = time.monotonic()
+            if not await context.database.transact(claim):
+                # Somebody else was first, or the job was cancelled: the next look decides anew.
+                await self._postpone(seller_id, environment, item, 1.0)
+                return
+            await context.point("after_repost_commit")
+            until = before + context.lease
             result = await context.marketplace.create_listing(
                 account,
                 item.stored.draft,
