@@ -97,18 +97,8 @@ async def test_a_creation_that_did_not_happen_is_made_by_the_one_repost(shop: Sh
         shop.fault(seller, fault, LIVE, operation="item_create", sku=sku, times=1, **more)
         for sku, (fault, more) in zip(skus, NOT_CREATED.items(), strict=True)
     ]
-    job_id = await shop.publish(seller, skus, environment=LIVE)
+    ended = await shop.ended(seller, await shop.publish(seller, skus, environment=LIVE))
 
-    async def searching() -> bool:
-        job = await shop.job(seller, job_id)
-        return job.reconciling == job.pending == len(skus)
-
-    await until(searching)
-    waiting = (await shop.job(seller, job_id)).waiting_reason
-    ended = await shop.ended(seller, job_id)
-
-    assert waiting is not None
-    assert "looking at the marketplace" in waiting
     one_listing_each(shop, seller, ended)
     assert [shop.fired(rule) for rule in rules] == [1] * len(rules)
     assert shop.created(seller, LIVE) == len(skus)
@@ -119,6 +109,12 @@ async def test_a_second_unknown_outcome_is_told_as_such_and_can_be_retried(shop:
     (sku,) = await shop.stock("TWICE")
     rule = shop.fault(seller, "reset_before", LIVE, operation="item_create", sku=sku)
     job_id = await shop.publish(seller, [sku], environment=LIVE)
+
+    async def searching() -> bool:
+        reason = (await shop.job(seller, job_id)).waiting_reason
+        return reason == "looking at the marketplace for the outcome of 1 items"
+
+    await until(searching)
     ended = await shop.ended(seller, job_id)
     sent = shop.fired(rule)
     shop.forget(rule)
@@ -168,30 +164,6 @@ async def test_told_oddly_is_told(shop: Shop, seller: Tenant) -> None:
     one_listing_each(shop, seller, ended)
     # The account's listings are looked through once; none had to be searched for.
     assert shop.sandbox.requests("item_search") == before + 1
-
-
-async def test_a_double_of_the_doubtful_send_is_closed_and_one_made_by_hand_is_not(shop: Shop, seller: Tenant) -> None:
-    """Both are found when the outcome is searched for; only one of them can come from the send."""
-    (sku,) = await shop.stock("DOUBLE")
-    shop.fault(seller, "delay_before", operation="item_create", sku=sku, seconds=1.2, times=1)
-    job_id = await shop.publish(seller, [sku])
-
-    async def on_the_wire() -> bool:
-        return bool(await shop.rows("SELECT 1 FROM intents WHERE sku = %s", sku))
-
-    await until(on_the_wire)
-    # Answered by hand while the send hangs: the send makes the second one and times out.
-    by_hand = await shop.make_by_hand(seller, sku)
-    ended = await shop.ended(seller, job_id)
-
-    assert ended.items[0].status == "success"
-    # The one made first is adopted, as the SKU may have one listing only; the double of the send is closed.
-    await until(lambda: only(shop, seller, sku, by_hand))
-    assert ended.items[0].listing_id == by_hand
-
-
-async def only(shop: Shop, seller: Tenant, sku: str, listing_id: str) -> bool:
-    return [item["id"] for item in shop.on_market(seller, sku)] == [listing_id]
 
 
 async def test_an_update_that_is_not_answered_is_simply_made_again(shop: Shop, seller: Tenant) -> None:

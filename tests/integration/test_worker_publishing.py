@@ -99,6 +99,20 @@ async def test_a_listing_closed_at_the_marketplace_is_made_anew(shop: Shop, sell
     assert (await shop.listing(seller, sku))["listing_id"] == second.listing_id
 
 
+async def test_a_listing_that_counts_as_closed_here_but_is_open_there_is_found_again(
+    shop: Shop, seller: Tenant
+) -> None:
+    (sku,) = await shop.stock("WRONG")
+    first = (await shop.ended(seller, await shop.publish(seller, [sku]))).items[0]
+    assert first.listing_id is not None
+    shop.sandbox.change_item(first.listing_id, index_lag_seconds=0)
+    await shop.change("UPDATE listings SET status_meli = 'closed', app_status = 0 WHERE sku = %s", sku)
+    second = (await shop.ended(seller, await shop.publish(seller, [sku]))).items[0]
+
+    assert (second.status, second.listing_id) == ("success", first.listing_id)
+    assert shop.created(seller) == 1
+
+
 async def test_a_price_that_the_marketplace_keeps_is_what_the_item_shows(shop: Shop, seller: Tenant) -> None:
     (sku,) = await shop.stock("AUTO")
     first = (await shop.ended(seller, await shop.publish(seller, [sku]))).items[0]
@@ -383,6 +397,30 @@ async def test_an_account_disconnected_while_a_job_is_scheduled_is_told_when_it_
     assert (ended.job.status, ended.codes()) == (JobStatus.FAILED, ["account_not_connected"])
     assert ended.items[0].retryable
     assert await seller.credits() == (1000, 1000, 0, 0, 0)
+
+
+async def test_another_user_connected_to_the_account_gets_listings_of_its_own(shop: Shop, seller: Tenant) -> None:
+    (sku,) = await shop.stock("USER")
+    first_user, second_user = seller.marketplace_users[TEST], seller.marketplace_users[TEST] + 1
+
+    async def connect(user: int) -> None:
+        await administration.connect_account(
+            shop.application.database, shop.application.cipher, seller.seller_id, TEST,
+            marketplace_user_id=user, access_token=f"APP_USR-again-{user}",
+        )  # fmt: skip
+
+    first = (await shop.ended(seller, await shop.publish(seller, [sku]))).items[0]
+    await connect(second_user)
+    gone = await shop.listing(seller, sku)
+    second = (await shop.ended(seller, await shop.publish(seller, [sku]))).items[0]
+    await connect(first_user)
+    third = (await shop.ended(seller, await shop.publish(seller, [sku]))).items[0]
+
+    assert gone["app_status"] == 0
+    assert [item.status for item in (first, second, third)] == ["success"] * 3
+    assert second.listing_id != first.listing_id
+    assert third.listing_id == first.listing_id
+    assert [item["user_id"] for item in shop.sandbox.items(sku=sku)] == [first_user, second_user]
 
 
 async def test_jobs_of_the_other_environment_are_not_touched_by_an_account_that_stops(

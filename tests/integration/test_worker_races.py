@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
+from prometheus_client import REGISTRY
 
 from core.domain.states import JobStatus
 from core.worker.decide import first_step
@@ -50,7 +51,7 @@ async def test_updates_of_a_dead_worker_in_a_cancelled_job_are_skipped(shop: Sho
     (sku,) = await shop.stock("DEAD")
     async with shop.working():
         await shop.ended(seller, await shop.publish(seller, [sku], environment=LIVE))
-    gate = Gate("after_intent_commit")
+    gate = Gate("after_intent_commit", dies=True)
     async with shop.working(reached=gate):
         job_id = await shop.publish(seller, [sku], environment=LIVE)
         await gate.arrived()
@@ -266,3 +267,27 @@ async def test_a_send_that_breaks_is_searched_for_and_the_others_go_on(
     assert broken == [skus[1]]
     assert ended.count("success") == 4
     assert shop.created(seller) == 4
+
+
+async def test_a_double_of_the_doubtful_send_is_closed_and_the_older_one_kept(shop: Shop) -> None:
+    """While the send waits, the seller makes the listing by hand; the send's own is made all the same, unheard."""
+    seller = await shop.tenant()
+    (sku,) = await shop.stock("DOUBLE")
+    closed = REGISTRY.get_sample_value("listings_duplicates_closed_total") or 0
+    gate = Gate("before_send")
+    async with shop.working(reached=gate):
+        job_id = await shop.publish(seller, [sku])
+        await gate.arrived()
+        by_hand = await shop.make_by_hand(seller, sku)
+        shop.fault(seller, "reset_after", operation="item_create", sku=sku, times=1)
+        gate.open()
+        ended = await shop.ended(seller, job_id)
+
+        async def only() -> bool:
+            return [item["id"] for item in shop.on_market(seller, sku)] == [by_hand]
+
+        await until(only)
+
+    assert (ended.items[0].status, ended.items[0].listing_id) == ("success", by_hand)
+    assert shop.created(seller) == 2
+    assert REGISTRY.get_sample_value("listings_duplicates_closed_total") == closed + 1

@@ -43,9 +43,9 @@ CATEGORY = "MCO158426"
 """A leaf of the sandbox's tree that takes the stock's products."""
 QUICK: dict[str, Any] = {
     "marketplace_client_secret": "secret",
-    "marketplace_timeout_seconds": 1,
+    "marketplace_timeout_seconds": 3,
     "marketplace_settle_seconds": 1.2,
-    "lease_seconds": 10,
+    "lease_seconds": 13,
     "poll_seconds": 0.05,
 }
 _numbers = itertools.count()
@@ -282,6 +282,8 @@ class Shop:
         worker = self.application.worker(marketplace)
         for name, value in changes.items():
             setattr(worker.context, name, value)
+        if isinstance(worker.context.reached, Gate) and worker.context.reached.dies:
+            _mortal(worker, worker.context.reached)
         task = asyncio.create_task(worker.run())
         self.workers.append(worker)
         try:
@@ -327,16 +329,35 @@ async def publishing(
         await application.close()
 
 
+def _mortal(worker: Worker, gate: Gate) -> None:
+    """From the moment the worker stands at the gate it does nothing but stand there, and renew."""
+    for owner, name in (
+        (worker, "_claim"),
+        (worker._recovery, "rescue_expired"),
+        (worker._recovery, "restore_stranded"),
+        (worker._reconciler, "sweep"),
+        (worker._follow_ups, "sweep"),
+    ):
+        step = getattr(owner, name)
+
+        async def unless_dead(step: Callable[[], Awaitable[int]] = step) -> int:
+            return 0 if gate.has_arrived else await step()
+
+        setattr(owner, name, unless_dead)
+
+
 class Gate:
     """Holds a worker at a named point until it is opened: ``shop.working(reached=gate)``.
 
     Args:
         point: the name, as in ``core.worker``.
         skip: passes let through first.
+        dies: once there, the worker claims, rescues and searches nothing any more, as a dead one.
     """
 
-    def __init__(self, point: str, *, skip: int = 0) -> None:
+    def __init__(self, point: str, *, skip: int = 0, dies: bool = False) -> None:
         self.point = point
+        self.dies = dies
         self._skip = skip
         self._arrived = asyncio.Event()
         self._open = asyncio.Event()
@@ -350,6 +371,11 @@ class Gate:
             return
         self._arrived.set()
         await self._open.wait()
+
+    @property
+    def has_arrived(self) -> bool:
+        """Whether the worker stands at the point, or stood there."""
+        return self._arrived.is_set()
 
     async def arrived(self, seconds: float = 10.0) -> None:
         """The worker stands at the point."""

@@ -299,14 +299,21 @@ async def known_listing_ids(
 
 
 async def adopt_found(
-    connection: Connection, seller_id: int, environment: Environment, *, currency: str, found: Sequence[Listing]
+    connection: Connection,
+    seller_id: int,
+    environment: Environment,
+    *,
+    marketplace_user_id: int,
+    currency: str,
+    found: Sequence[Listing],
 ) -> None:
-    """Remember listings found on the account. One per SKU; an open one already known stays."""
+    """Remember listings found on this user's account. One per SKU; an open one already known stays."""
     await connection.execute(
         _SQL["adopt_found"],
         {
             "seller_id": seller_id,
             "environment": environment,
+            "marketplace_user_id": marketplace_user_id,
             "currency": currency,
             "found": Jsonb([listing_row(each) for each in found]),
         },

@@ -82,15 +82,29 @@ async def postpone(
 
 
 async def repost(
-    connection: Connection, seller_id: int, environment: Environment, item: DoubtfulItem, *, owner: str, lease: float
+    connection: Connection,
+    seller_id: int,
+    environment: Environment,
+    item: DoubtfulItem,
+    *,
+    owner: str,
+    marketplace_user_id: int,
+    lease: float,
 ) -> bool:
-    """Make the one new attempt the intent; False when it must not be made: somebody else was first, or
-    the job was cancelled or stopped. Commits before anything is sent."""
+    """Make the one new attempt the intent; False when it must not be made: somebody else was first, the job was
+    cancelled or stopped, or the account is no longer this user's. Commits before anything is sent."""
     cursor = await connection.execute(_SQL["share_job"], {"seller_id": seller_id, "job_id": item.job_id})
     job = await cursor.fetchone()
     if job is None or job[0] == JobStatus.CANCELLED or job[1] is not None:
         return False
-    cursor = await connection.execute(_SQL["repost"], {**_key(seller_id, environment, item, owner), "lease": lease})
+    cursor = await connection.execute(
+        _SQL["repost"],
+        {
+            **_key(seller_id, environment, item, owner),
+            "lease": lease,
+            "marketplace_user_id": marketplace_user_id,
+        },
+    )
     return await cursor.fetchone() is not None
 
 

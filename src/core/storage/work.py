@@ -184,9 +184,14 @@ Granted = dict[str, tuple[str, str] | None]
 
 
 async def insert_intents(
-    connection: Connection, run: Run, *, owner: str, intents: Sequence[tuple[int, str, StoredDraft]]
+    connection: Connection,
+    run: Run,
+    *,
+    owner: str,
+    marketplace_user_id: int,
+    intents: Sequence[tuple[int, str, StoredDraft]],
 ) -> Granted:
-    """Commit what is about to be sent: (ordinal, SKU, draft).
+    """Commit what is about to be sent to this user's account: (ordinal, SKU, draft).
 
     Takes part in the caller's transaction, which must commit before anything is sent.
 
@@ -206,6 +211,7 @@ async def insert_intents(
             "first_ordinal": run.first_ordinal,
             "fence": run.fence,
             "owner": owner,
+            "marketplace_user_id": marketplace_user_id,
             "ordinals": [ordinal for ordinal, _, _ in intents],
             "intents": msgspec.json.encode(
                 [{"ordinal": ordinal, "sku": sku, "draft": draft} for ordinal, sku, draft in intents]

@@ -33,6 +33,8 @@ CONTEXT_SECONDS = 2.0
 MAX_OFFSET = 1_000
 """Listings that can be paged through (reference, section 4)."""
 RETRY_SECONDS = 5.0
+REFUSED_SECONDS = 5.0
+"""How long a refusal of the account holds every send back at most."""
 
 SLOWED = "the marketplace asked to slow down"
 SILENT = "the marketplace does not answer"
@@ -63,7 +65,7 @@ class _Known:
     context: AccountContext | None = None
     breaker: Breaker = field(default_factory=Breaker)
     rests_until: float = 0.0
-    refused: bool = False
+    refused_until: float = 0.0
     scanned_jobs: set[str] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
     preparing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -94,6 +96,8 @@ class Accounts:
         rest = max(found.paused_seconds, self.rests(seller_id, environment))
         if rest > 0:
             return NotReady(delay=rest)
+        if self.refused(seller_id, environment):
+            return NotReady(delay=1.0)
         account = _account(seller_id, environment, found, found.marketplace_user_id)
         if not found.profile_fresh:
             problem = await self._ask_profile(account)
@@ -111,7 +115,6 @@ class Accounts:
                 known.scanned_jobs = {job_id}
             known.until = 0.0
             found = await self._load(seller_id, environment, known) or found
-        known.refused = False
         return Ready(account, search_first=not found.all_known)
 
     async def account(self, seller_id: int, environment: Environment) -> Account | None:
@@ -135,7 +138,7 @@ class Accounts:
         """Take note of how a call ended: a throttled account rests, one that stays silent as well."""
         known = self._known.setdefault((account.seller_id, account.environment), _Known())
         if result.failure is not None and result.failure.account_wide:
-            known.refused = True
+            known.refused_until = time.monotonic() + REFUSED_SECONDS
         match heard(result):
             case Heard.SLOW_DOWN:
                 await self._rest(account, known, max(1.0, result.retry_after or 1.0), SLOWED)
@@ -147,10 +150,10 @@ class Accounts:
                 known.breaker.succeeded()
 
     def refused(self, seller_id: int, environment: Environment) -> bool:
-        """Whether the account as a whole was refused since it was last found ready: no further call of any run may
-        begin, each would be refused as well."""
+        """Whether the account as a whole was refused a moment ago: until the job is stopped no further call of any
+        run may begin, each would be refused as well."""
         known = self._known.get((seller_id, environment))
-        return known is not None and known.refused
+        return known is not None and time.monotonic() < known.refused_until
 
     def forget(self, seller_id: int, environment: Environment) -> None:
         """Read the account anew before it is used again."""
@@ -158,8 +161,15 @@ class Accounts:
         if known is not None:
             known.until = 0.0
 
+    def stopped(self, seller_id: int, environment: Environment) -> None:
+        """The job that an account's refusal stops is stopped: others of the account may find out for themselves."""
+        known = self._known.get((seller_id, environment))
+        if known is not None:
+            known.until = known.refused_until = 0.0
+
     async def doubt_profile(self, account: Account) -> None:
-        """The marketplace said something of the account that the stored profile does not: ask again."""
+        """The marketplace said something of the account that the stored profile does not: ask again before the next
+        send."""
 
         async def work(connection: Connection) -> None:
             await accounts.forget_profile(connection, account.seller_id, account.environment)
@@ -175,7 +185,16 @@ class Accounts:
         async def work(connection: Connection) -> AccountContext | None:
             return await accounts.context(connection, seller_id, environment)
 
-        known.context = await self._context.database.read(work)
+        found = await self._context.database.read(work)
+        if known.context is not None and (
+            found is None or found.marketplace_user_id != known.context.marketplace_user_id
+        ):
+            # Another user's account: nothing that was learnt of the former one holds.
+            known.scanned_jobs.clear()
+            known.foreign.clear()
+            known.breaker = Breaker()
+            known.rests_until = known.refused_until = 0.0
+        known.context = found
         known.until = time.monotonic() + CONTEXT_SECONDS
         return known.context
 
@@ -295,6 +314,7 @@ class Accounts:
                 connection,
                 account.seller_id,
                 account.environment,
+                marketplace_user_id=account.marketplace_user_id,
                 currency=account.currency,
                 found=list(by_sku.values()),
             )

@@ -19,7 +19,7 @@ from core.storage.database import Connection, DatabaseError
 from core.storage.work import ItemResult
 from core.worker.accounts import Accounts
 from core.worker.context import WorkerContext, log
-from core.worker.decide import AfterSearch, Next, Search, after_call, after_search
+from core.worker.decide import CREATION_TOLERANCE, AfterSearch, Next, Search, after_call, after_search
 from core.worker.recorder import count, failed, pending, success
 from core.worker.slots import Slots
 
@@ -172,8 +172,11 @@ class Reconciler:
         result = success(
             ordinal=item.ordinal, fence=item.fence, stored=item.stored, listing=decided.adopted, attempts=0
         )
-        # With surplus listings the account is looked at again: closing them may fail, or this process end before it.
-        late = item.attempt > 1 or bool(decided.surplus)
+        # Looked at again when closing what is surplus may fail, or this process end before it; and when the listing
+        # was there before the send, whose own may still come.
+        created_at = decided.adopted.created_at
+        older = created_at is None or created_at < item.started_at - CREATION_TOLERANCE
+        late = item.attempt > 1 or bool(decided.surplus) or older
         await self._record(seller_id, item, terms, result, state="unknown", late=late)
         for surplus in decided.surplus:
             await close_surplus(self._context, account, surplus)
@@ -185,7 +188,13 @@ class Reconciler:
 
         async def claim(connection: Connection) -> bool:
             return await intents.repost(
-                connection, seller_id, environment, item, owner=context.owner, lease=context.lease
+                connection,
+                seller_id,
+                environment,
+                item,
+                owner=context.owner,
+                marketplace_user_id=account.marketplace_user_id,
+                lease=context.lease,
             )
 
         async with self._slots.of((seller_id, environment)):

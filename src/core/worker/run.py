@@ -123,6 +123,7 @@ class RunWork:
             await recorder.finish(0.0, returns=run.returns, stop=stopped)
             # What the account may do is asked again before the next send, instead of by sixty refused ones.
             await self._accounts.doubt_profile(ready.account)
+            self._accounts.stopped(run.seller_id, run.environment)
         else:
             await recorder.finish(self._delay(), returns=self._returns())
 
@@ -131,7 +132,7 @@ class RunWork:
         if ready.failure is not None:
             log.warning("job_stopped", job_id=run.job_id, seller_id=run.seller_id, reason=ready.failure.code)
             await recorder.finish(0.0, returns=run.returns, stop=ready.failure)
-            self._accounts.forget(run.seller_id, run.environment)
+            self._accounts.stopped(run.seller_id, run.environment)
             return
         if ready.outage is None:
             await recorder.finish(ready.delay + self._context.random.random(), returns=run.returns)
@@ -180,7 +181,7 @@ class RunWork:
         for start in range(0, len(sends), ahead):
             if self._halted():
                 break
-            granted = await self._write_intents(sends[start : start + ahead])
+            granted = await self._write_intents(account, sends[start : start + ahead])
             await asyncio.gather(*(self._send(account, each, recorder, search_first=search_first) for each in granted))
 
     def _halted(self) -> bool:
@@ -282,13 +283,15 @@ class RunWork:
             wait = max(wait, delay_after(item.attempts, self._context.random.random()))
         progress.delay = max(progress.delay, wait)
 
-    async def _write_intents(self, sends: Sequence[_Sending]) -> list[_Sending]:
+    async def _write_intents(self, account: Account, sends: Sequence[_Sending]) -> list[_Sending]:
         """Commit what is about to be sent; returns what may be."""
         run, owner = self._run, self._context.owner
 
         async def write(connection: Connection) -> work.Granted:
             intents = [(each.item.ordinal, each.item.sku, each.send.stored) for each in sends]
-            return await work.insert_intents(connection, run, owner=owner, intents=intents)
+            return await work.insert_intents(
+                connection, run, owner=owner, marketplace_user_id=account.marketplace_user_id, intents=intents
+            )
 
         async def read_back(connection: Connection) -> work.Granted | None:
             skus = [each.item.sku for each in sends]
@@ -298,8 +301,9 @@ class RunWork:
         granted = await self._context.database.transact(write, read_back)
         await self._context.point("after_intent_commit")
         if len(granted) < len(sends):
-            # Another job is sending the same SKU, or the job was cancelled: look again soon.
+            # Another job is sending the same SKU, the job was cancelled, the account has changed: look again soon.
             self._progress.delay = max(self._progress.delay, CONFLICT_SECONDS)
+            self._accounts.forget(run.seller_id, run.environment)
         chosen = []
         for each in sends:
             if each.item.sku in granted:

@@ -1,4 +1,15 @@
--- connect: a (re)connected account with encrypted tokens.
+-- connect: a (re)connected account with encrypted tokens. A former user's listings are none that this one could
+-- change, so they count as closed; they are found again should their user come back.
+WITH left_behind AS (
+    SELECT a.seller_id, a.environment FROM marketplace_accounts a
+    WHERE a.seller_id = %(seller_id)s AND a.environment = %(environment)s
+        AND a.marketplace_user_id <> %(marketplace_user_id)s
+), closed AS (
+    UPDATE listings l SET status_meli = 'closed', app_status = 0 FROM left_behind b
+    WHERE l.seller_id = b.seller_id AND l.environment = b.environment AND l.status_meli <> 'closed'
+), forgotten AS (
+    DELETE FROM follow_ups f USING left_behind b WHERE f.seller_id = b.seller_id AND f.environment = b.environment
+)
 INSERT INTO marketplace_accounts (seller_id, environment, marketplace_user_id, status, access_token, refresh_token)
 SELECT s.seller_id, %(environment)s, %(marketplace_user_id)s, 'connected', %(access_token)s, %(refresh_token)s
 FROM sellers s WHERE s.seller_id = %(seller_id)s
@@ -87,9 +98,11 @@ UPDATE marketplace_accounts SET
     pause_reason = %(reason)s
 WHERE seller_id = %(seller_id)s AND environment = %(environment)s;
 
--- select_known_listing_ids: which of these listings are already known.
+-- select_known_listing_ids: which of these listings are already known. One that counts as closed here is looked at:
+-- should it be open after all, it must be found, or a second one would be made.
 SELECT listing_id FROM listings
-WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND listing_id = ANY (%(listing_ids)s::text[]);
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND listing_id = ANY (%(listing_ids)s::text[])
+    AND status_meli <> 'closed';
 
 -- adopt_found: listings found on the account that this service did not know.
 INSERT INTO listings AS l (seller_id, environment, sku, listing_id, permalink, title, image, listing_type_id, price,
@@ -98,6 +111,8 @@ SELECT %(seller_id)s, %(environment)s, sku, listing_id, permalink, title, image,
     category_id, status_meli, sub_status, app_status
 FROM jsonb_to_recordset(%(found)s) AS f (sku text, listing_id text, permalink text, title text, image text,
     listing_type_id text, price bigint, category_id text, status_meli text, sub_status text[], app_status smallint)
+WHERE EXISTS (SELECT FROM marketplace_accounts a WHERE a.seller_id = %(seller_id)s AND a.environment = %(environment)s
+    AND a.marketplace_user_id = %(marketplace_user_id)s)
 ORDER BY sku
 ON CONFLICT (seller_id, environment, sku) DO UPDATE SET listing_id = EXCLUDED.listing_id,
     permalink = EXCLUDED.permalink, title = EXCLUDED.title, image = EXCLUDED.image, price = EXCLUDED.price,

@@ -38,6 +38,8 @@ UPDATE intents SET state = 'sending', attempt = 2, started_at = now(), settle_un
     leased_until = now() + make_interval(secs => %(lease)s)
 WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = %(sku)s AND owner = %(owner)s
     AND fence = %(fence)s AND state = 'unknown' AND attempt = 1 AND leased_until > now()
+    AND EXISTS (SELECT FROM marketplace_accounts a WHERE a.seller_id = %(seller_id)s AND a.environment = %(environment)s
+        AND a.marketplace_user_id = %(marketplace_user_id)s AND a.status = 'connected')
 RETURNING 1;
 
 -- unsent: the new attempt came to nothing for certain; it may be made once more.

@@ -95,6 +95,9 @@ JOIN job_items i ON i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s
     AND i.ordinal = ANY (%(ordinals)s::int[]) AND i.ordinal = w.ordinal AND i.status = 'pending'
 WHERE EXISTS (SELECT FROM work_runs r WHERE r.seller_id = %(seller_id)s AND r.job_id = %(job_id)s
     AND r.first_ordinal = %(first_ordinal)s AND r.owner = %(owner)s AND r.fence = %(fence)s AND r.leased_until > now())
+    -- The account may have been disconnected, or connected to another user, since it was read.
+    AND EXISTS (SELECT FROM marketplace_accounts a WHERE a.seller_id = %(seller_id)s AND a.environment = %(environment)s
+        AND a.marketplace_user_id = %(marketplace_user_id)s AND a.status = 'connected')
 ORDER BY w.sku
 ON CONFLICT (seller_id, environment, sku) DO NOTHING
 RETURNING sku;
