@@ -11,10 +11,13 @@ import argparse
 import asyncio
 import importlib
 import json
+import os
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -23,7 +26,7 @@ from typing import Any
 from tests.faults.campaign import TIERS, Campaign
 
 LANES = (
-    ("point_deaths", "pauses", "server_kills", "steering_races"),
+    ("point_deaths", "pauses", "server_kills", "steering_races", "simulation", "model"),
     ("worker_kills", "database_faults", "marketplace_faults", "equal_posts", "credits_at_the_edge", "event_readers"),
 )
 """Two lanes, worked side by side; within a lane the campaigns follow one another."""
@@ -60,13 +63,26 @@ def run_one(name: str, tier: int, seed: int, keep: bool) -> dict[str, Any]:
     }
 
 
+def end_with_parent() -> None:
+    """Ask this process to stop in order when whoever started it is gone: a database must not be left behind."""
+
+    def wait() -> None:
+        while os.read(0, 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 async def run_lane(names: list[str], arguments: argparse.Namespace, seed: int) -> list[dict[str, Any]]:
     """Campaigns one after another, each in a process."""
     results = []
     for name in names:
         command = [sys.executable, "-m", "tests.faults.run", "--one", name, "--tier", str(arguments.tier)]
         command += ["--seed", str(seed), *(["--keep"] if arguments.keep else [])]
-        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
         assert process.stdout is not None
         output = await process.stdout.read()
         await process.wait()
@@ -129,6 +145,7 @@ def main() -> int:
     arguments = parser.parse_args()
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(10**6)
     if arguments.one:
+        end_with_parent()
         print(json.dumps(run_one(arguments.one, arguments.tier, seed, arguments.keep)))
         return 0
     began = time.monotonic()
