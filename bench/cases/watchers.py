@@ -1,5 +1,5 @@
 """A thousand watchers of one job on one core server while its 10,000 items are published: each must see each result
-exactly once and in order. Not among the default groups, because it takes ten minutes: ``--only watchers``.
+exactly once and in order. Not among the default groups, because it takes twenty minutes: ``--only watchers``.
 
 The marketplace is the sandbox, the worker is the service's own. Delay is counted from when a commit's notification
 reached this process to when a watcher had the event: what the watchers' own process needs is in it.
@@ -31,7 +31,7 @@ _LAST = "SELECT last_sequence FROM jobs WHERE seller_id = %s AND job_id = %s"
 
 async def run(bench: Bench) -> list[Row]:
     """Rows of the group."""
-    watchers, items, rate = (100, 1_000, 100) if bench.quick else (1_000, 10_000, 20)
+    watchers, items, rate = (100, 1_000, 100) if bench.quick else (1_000, 10_000, 10)
     url = bench.migrated_database()
     try:
         return await _watched(bench, url, watchers, items, rate)
