@@ -212,6 +212,36 @@ async def test_a_worker_never_waits_for_a_lease_it_holds_too_long(
             all_published_once(shop, seller, await shop.ended(seller, job_id))
 
 
+async def test_an_update_that_waits_beyond_its_lease_is_not_made(
+    own_database_url: str, market: RunningSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would overwrite what a later job has set since."""
+    async with publishing(own_database_url, market, working=False) as shop:
+        seller = await shop.tenant()
+        (sku,) = await shop.stock("WAITS")
+        async with shop.working():
+            first = (await shop.ended(seller, await shop.publish(seller, [sku]))).items[0]
+        async with shop.working() as worker:
+            marketplace, begun = worker.context.marketplace, asyncio.Event()
+            update, updates = marketplace.update_listing, []
+
+            async def waiting(account, listing_id, draft):  # type: ignore[no-untyped-def]
+                updates.append(listing_id)
+                if len(updates) == 1:
+                    begun.set()
+                    await asyncio.Event().wait()  # for a slot of the application's rate, say
+                return await update(account, listing_id, draft)
+
+            monkeypatch.setattr(marketplace, "update_listing", waiting)
+            monkeypatch.setattr("core.worker.run.Held.seconds_left", lambda held: 0.3 if not begun.is_set() else 9.0)
+            before = shop.sandbox.requests("item_update")
+            ended = await shop.ended(seller, await shop.publish(seller, [sku]))
+
+    assert len(updates) == 2
+    assert shop.sandbox.requests("item_update") == before + 1
+    assert (ended.items[0].listing_id, ended.items[0].attempts) == (first.listing_id, 2)
+
+
 async def test_a_schedule_whose_time_passed_while_no_worker_ran_runs_at_once(shop: Shop) -> None:
     seller = await shop.tenant()
     early, late = await shop.stock("PAST", 2)

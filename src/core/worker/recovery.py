@@ -110,6 +110,8 @@ class Recovery:
                     await work.report_finding(connection, seller_id, what)
                 return what
 
+            if self._context.stopping.is_set():
+                break
             try:
                 what = await self._context.database.read(look)
             except Exception:

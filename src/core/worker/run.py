@@ -50,6 +50,10 @@ class Held:
         """Whether a call begun now ends before the lease does (rule 22)."""
         return not self.lost and time.monotonic() + margin < self.until
 
+    def seconds_left(self) -> float:
+        """Until a call begun now must have ended, as far as the lease is known to last."""
+        return 0.0 if self.lost else max(0.0, self.until - time.monotonic())
+
 
 @dataclass(slots=True)
 class _Sending:
@@ -395,7 +399,12 @@ class RunWork:
             result = await market.create_listing(account, draft, lambda: self._held.may_send(self._context.send_margin))
             await self._context.point("after_send")
             return result
-        result = await market.update_listing(account, sending.listing_id, draft)
+        try:
+            # An update that waited beyond the lease could overwrite what a later job has set since.
+            async with asyncio.timeout(self._held.seconds_left()):
+                result = await market.update_listing(account, sending.listing_id, draft)
+        except TimeoutError:
+            return ListingResult(outcome=Outcome.RETRY, failure=Failure("marketplace_unavailable"))
         if result.outcome is Outcome.UNKNOWN:
             # An update is safe to repeat: no search, just another try.
             return replace(result, outcome=Outcome.RETRY)
