@@ -31,9 +31,11 @@ class Terminal:
             "PS1": "$ ",
             "HOME": str(folder),
             "TERM": "screen-256color",
+            "LC_ALL": "C.UTF-8",
         }
-        self._run("-f", "/dev/null", "new-session", "-d", "-x", str(WIDTH), "-y", str(HEIGHT), "-c", str(folder),
-                  shlex.join(["env", "-i", *(f"{n}={v}" for n, v in environment.items()), "LC_ALL=C.UTF-8", "sh"]))  # fmt: skip
+        shell = shlex.join(["env", "-i", *(f"{name}={value}" for name, value in environment.items()), "sh"])
+        size = ("-x", str(WIDTH), "-y", str(HEIGHT))
+        self._run("-f", "/dev/null", "new-session", "-d", *size, "-c", str(folder), shell)
 
     def _run(self, *arguments: str) -> str:
         return subprocess.run([*self._tmux, *arguments], check=True, capture_output=True, text=True).stdout

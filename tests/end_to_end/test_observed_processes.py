@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import socket
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 import uuid
@@ -32,6 +34,7 @@ BAD_KEYS = [
     "hunter2hunter2hunter2",
     "Bearer hunter3hunter3hunter3",
 ]
+HEALTHCHECK = Path(__file__).parents[2] / "deploy" / "healthcheck.py"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
@@ -318,5 +321,23 @@ def test_every_process_shows_metrics_of_its_own(installation: Installation) -> N
             # Who has no database must not look like somebody who lost it.
             assert (value(found, "listings_database_up") is not None) is (role != "gateway")
         assert families(scrape(f"http://127.0.0.1:{http_port}/metrics"))
+        addresses = {
+            "grpc": ("GRPC_ADDR", target),
+            "worker": ("METRICS_ADDR", f"0.0.0.0:{ports['worker']}"),
+            "gateway": ("HTTP_ADDR", f"0.0.0.0:{http_port}"),
+        }
+        assert {role: healthy(role, *address) for role, address in addresses.items()} == dict.fromkeys(addresses, "")
         for command in (gateway, worker, core):
             command.stop()
+        said = [healthy(role, *address) for role, address in addresses.items()]
+        assert all(line.startswith("not healthy: ") and line.count("\n") == 1 for line in said), said
+
+
+def healthy(role: str, setting: str, address: str) -> str:
+    """What the health check of a container says of this process; empty when it is well."""
+    environment = {f"LISTINGS_{setting}": address, "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, str(HEALTHCHECK), role], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == bool(done.stderr)
+    return done.stderr
