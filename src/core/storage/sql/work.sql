@@ -105,14 +105,17 @@ RETURNING sku;
 -- mark_updates: which of the intents change an open listing. Looked up after they stand, so that a listing made by
 -- a job that was faster is seen, and one that was closed since the items were read is not: what is marked as an
 -- update is forgotten after a crash, so it must never be sent as a creation.
-WITH open AS (
-    SELECT sku, listing_id, permalink FROM listings
-    WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = ANY (%(skus)s::text[])
-        AND status_meli <> 'closed'
+WITH open AS MATERIALIZED (
+    SELECT l.sku, l.listing_id, l.permalink, n.place FROM listings l
+    LEFT JOIN LATERAL (
+        SELECT n.ctid AS place FROM intents n
+        WHERE n.seller_id = %(seller_id)s AND n.environment = %(environment)s AND n.sku = l.sku OFFSET 0
+    ) n ON true
+    WHERE l.seller_id = %(seller_id)s AND l.environment = %(environment)s AND l.sku = ANY (%(skus)s::text[])
+        AND l.status_meli <> 'closed'
 ), marked AS (
     UPDATE intents n SET kind = 'update' FROM open
-    WHERE n.seller_id = %(seller_id)s AND n.environment = %(environment)s AND n.sku = ANY (%(skus)s::text[])
-        AND n.sku = open.sku AND n.fence = %(fence)s AND n.owner = %(owner)s AND n.state = 'sending'
+    WHERE n.ctid = open.place AND n.fence = %(fence)s AND n.owner = %(owner)s AND n.state = 'sending'
 )
 SELECT sku, listing_id, permalink FROM open;
 
