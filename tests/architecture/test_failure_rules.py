@@ -1,4 +1,4 @@
-"""``docs/failure-rules.md`` names every rule, where it lives and what fails without it; and what holds by construction.
+"""``docs/failure-rules.md`` names every rule, where it lives and what shows it; and what holds by construction.
 
 The page names files, and inside of them functions, statements and tables as ``file::name``.
 """
