@@ -50,7 +50,9 @@ class Terminal:
         self._run("send-keys", "clear", "Enter")
         self.wait(lambda screen: screen.strip() == "$")
         self._run("send-keys", "-l", text)
+        typed = self.wait(lambda screen: text in screen.replace("\n", ""))
         self._run("send-keys", "Enter")
+        self.wait(lambda screen: screen != typed)
 
     def wait(self, fits: object, seconds: float = 600.0) -> str:
         """The screen once it fits."""
@@ -63,7 +65,7 @@ class Terminal:
 
     def done(self) -> str:
         """The screen once the prompt is back."""
-        return self.wait(lambda screen: screen.rstrip().endswith("\n$") or screen.rstrip().endswith("$"))
+        return self.wait(lambda screen: screen.endswith("\n$"))
 
     def close(self) -> None:
         """End it."""
