@@ -61,9 +61,9 @@ def floor(connection: psycopg.Connection, body: bytes) -> None:
                 raise ValueError("category")
             add(sku=sku, category_id=category)
     read = publishing_pb2.CreateJobRequest.FromString(message.SerializeToString())
-    start = f"7\t{uuid.uuid4()}\t"
+    start, null = f"7\t{uuid.uuid4()}\t", r"\N"
     lines = [
-        f"{start}{ordinal}\t{item.sku}\t{item.category_id or chr(92) + 'N'}\t{'t' if item.auto_categorize else 'f'}\t0\n"
+        f"{start}{ordinal}\t{item.sku}\t{item.category_id or null}\t{'t' if item.auto_categorize else 'f'}\t0\n"
         for ordinal, item in enumerate(read.items)
     ]
     with connection.transaction(), connection.cursor().copy("COPY job_item FROM STDIN") as copy:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 import contextlib
 import time
 from typing import Any
@@ -129,9 +130,8 @@ async def _latency(bench: Bench, url: str) -> Row:
         bar=3.0,
         scale=1e3,
     )
-    middle = sorted(delay for each in ours for delay in each)
-    bare = sorted(delay for each in theirs for delay in each)
-    row.note = f"medians {middle[len(middle) // 2] * 1e3:.2f} and {bare[len(bare) // 2] * 1e3:.2f} ms after the commit returned"
+    medians = [statistics.median(delay for each in delays for delay in each) * 1e3 for delays in (ours, theirs)]
+    row.note = f"medians {medians[0]:.2f} and {medians[1]:.2f} ms after the commit returned"
     return row
 
 
