@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
 import contextlib
+import statistics
 import time
 from typing import Any
 
