@@ -38,6 +38,28 @@ class Volumes:
 
 
 TIERS = {
+    # Seconds: enough to notice a seeded defect.
+    0: Volumes(
+        point_deaths=24,
+        worker_kills=4,
+        worker_kill_items=200,
+        core_kills=2,
+        gateway_kills=2,
+        database_stops=1,
+        terminated_backends=10,
+        read_only_periods=1,
+        pauses=5,
+        marketplace_calls=500,
+        equal_post_rounds=3,
+        equal_posts=40,
+        slot_rounds=6,
+        credit_operations=1_500,
+        events=1_250,
+        model_runs=60,
+        model_steps=40,
+        simulations=600,
+        steering_rounds=5,
+    ),
     1: Volumes(
         point_deaths=240,
         worker_kills=60,
