@@ -170,9 +170,23 @@ class Campaign:
         self.random = random.Random(f"{self.name} {self.seed}")
 
     def finish(
-        self, cluster: Cluster, clients: Clients | None = None, *, complete_log: bool = True, market: bool = True
+        self,
+        cluster: Cluster,
+        clients: Clients | None = None,
+        *,
+        complete_log: bool = True,
+        market: bool = True,
+        rescuers: bool = True,
     ) -> None:
-        """Check the records of a cluster that has come to rest; ``market``: whether a marketplace took part."""
+        """Check the records of a cluster that has come to rest.
+
+        Args:
+            cluster: with nothing left to be done.
+            clients: who asked; their log is compared.
+            complete_log: whether nobody else asked for jobs.
+            market: whether a marketplace took part.
+            rescuers: whether a worker lived all the time, so that ended leases are taken back in time.
+        """
         outcome = self.outcome
         report = check(
             cluster.database_url,
@@ -195,4 +209,4 @@ class Campaign:
                 ("stranded_job_restored", "books_do_not_add_up", "sequence_gap")
             ).items()
         ]
-        outcome.measure("an ended lease waited", cluster.longest_overdue, RESUME_MARGIN)
+        outcome.measure("an ended lease waited", cluster.longest_overdue, RESUME_MARGIN if rescuers else None)

@@ -61,7 +61,7 @@ async def run(campaign: Campaign) -> None:
         deaths = cluster.deaths()
         outcome.counts.update({f"death {point}": deaths[point] for point in (*WORKER_POINTS, *REQUEST_POINTS)})
         outcome.counts.update({f"death {point}": number for point, number in plan.server_deaths.items()})
-        campaign.finish(cluster, clients)
+        campaign.finish(cluster, clients, rescuers=False)
     outcome.counts["deaths at points"] = sum(outcome.counts[f"death {point}"] for point in points)
     outcome.want("deaths at points", volumes.point_deaths)
     for point in points:

@@ -26,8 +26,16 @@ from typing import Any
 from tests.faults.campaign import TIERS, Campaign
 
 LANES = (
-    ("lost_replies", "point_deaths", "pauses", "server_kills", "steering_races", "simulation", "model"),
-    ("worker_kills", "database_faults", "marketplace_faults", "equal_posts", "credits_at_the_edge", "event_readers"),
+    ("lost_replies", "point_deaths", "pauses", "steering_races", "simulation", "model", "seeded_defects"),
+    (
+        "worker_kills",
+        "server_kills",
+        "database_faults",
+        "marketplace_faults",
+        "equal_posts",
+        "credits_at_the_edge",
+        "event_readers",
+    ),
 )
 """Two lanes, worked side by side; within a lane the campaigns follow one another."""
 NAMES = tuple(name for lane in LANES for name in lane)
