@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import signal
 import sys
 import time
 import warnings
@@ -50,6 +51,8 @@ def main() -> int:
     unknown = set(groups) - set(GROUPS + LONG_GROUPS)
     if unknown:
         parser.error(f"no such group: {', '.join(sorted(unknown))}")
+    # Ended from outside it still ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     warnings.simplefilter("ignore", DeprecationWarning)
     log.configure(level="ERROR")
     began = time.perf_counter()

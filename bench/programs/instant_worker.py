@@ -32,6 +32,7 @@ from core.ports.marketplace import (
     StatesResult,
 )
 from core.settings import Settings
+from listings.signals import calm_collector
 
 
 class InstantMarketplace:
@@ -131,4 +132,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    calm_collector()
     uvloop.run(main())

@@ -18,6 +18,7 @@ from core.settings import Settings
 from grpc_server.server import CoreServer
 from http_gateway.config import GatewayConfig
 from http_gateway.server import running_gateway
+from listings.signals import calm_collector
 
 
 async def main() -> None:
@@ -47,4 +48,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    calm_collector()
     uvloop.run(main())

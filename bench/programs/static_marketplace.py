@@ -1,6 +1,7 @@
 """An HTTP server that answers every creation at once with 2 KB: the marketplace as a floor.
 
-Nothing is stored. The answer to ``POST /items`` is one prepared text with a new id and the SKU that was sent.
+The answer to ``POST /items`` is one prepared text with a new id and the SKU that was sent; of what was made only the
+SKU is kept, for those who look at it again.
 Says ``ready http://HOST:PORT``.
 """
 
@@ -17,6 +18,7 @@ import uvloop
 
 _SKU = b'"SELLER_SKU","value_name":"'
 _LONG = b"x" * 1500
+_skus: dict[bytes, bytes] = {}
 _number = os.getpid() % 10_000 * 10**9
 
 
@@ -33,6 +35,7 @@ def _created(body: bytes) -> bytes:
     _number += 1
     place = body.find(_SKU) + len(_SKU)
     sku = body[place : body.find(b'"', place)]
+    _skus[b"MCO%d" % _number] = sku
     return _answer(
         b'{"id":"MCO%d","site_id":"MCO","title":"Product","category_id":"MCO1234","price":100000,'
         b'"currency_id":"COP","listing_type_id":"gold_special","status":"active","sub_status":[],'
@@ -43,13 +46,30 @@ def _created(body: bytes) -> bytes:
     )
 
 
-_ME = _answer(
-    b'{"id":%s,"nickname":"BENCH","site_id":"MCO","tags":["user_product_seller"],'
-    b'"status":{"site_status":"active","list":{"allow":true,"codes":[]}}}' % b"1"
-)
+def _seen(url: bytes) -> bytes:
+    """The listings asked for, as they stand."""
+    asked = url.partition(b"ids=")[2].partition(b"&")[0].split(b",")
+    return _answer(
+        b"[%s]"
+        % b",".join(
+            b'{"code":200,"body":{"id":"%s","status":"active","sub_status":[],"price":100000,"category_id":"MCO1234",'
+            b'"permalink":"https://articulo.example.com/%s","attributes":[{"id":"SELLER_SKU","value_name":"%s"}]}}'
+            % (each, each, _skus.get(each, b""))
+            for each in asked
+        )
+    )
+
+
+def _me(authorization: bytes) -> bytes:
+    """The bench's tokens end in their user's number."""
+    return _answer(
+        b'{"id":%s,"nickname":"BENCH","site_id":"MCO","tags":["user_product_seller"],'
+        b'"status":{"site_status":"active","list":{"allow":true,"codes":[]}}}' % authorization.rpartition(b"-")[2]
+    )
+
+
 _NO_LISTINGS = _answer(b'{"results":[],"paging":{"total":0,"limit":50,"offset":0}}')
 _CATEGORY = _answer(b'{"id":"MCO1234","name":"Category","settings":{"max_title_length":60,"max_pictures_per_item":12}}')
-_NOTHING = _answer(b"[]")
 _DONE = _answer(b"{}")
 
 
@@ -63,6 +83,7 @@ class Server(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
         self._body = b""
+        self._authorization = b""
 
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol."""
@@ -76,6 +97,11 @@ class Server(asyncio.Protocol):
         """See httptools."""
         self._body = b""
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """See httptools."""
+        if name == b"Authorization":
+            self._authorization = value
+
     def on_body(self, body: bytes) -> None:
         """See httptools."""
         self._body += body
@@ -86,13 +112,13 @@ class Server(asyncio.Protocol):
         if url == b"/items" and self._body:
             write(_created(self._body))
         elif url == b"/users/me":
-            write(_ME)
+            write(_me(self._authorization))
         elif b"/items/search" in url:
             write(_NO_LISTINGS)
         elif url.startswith(b"/categories/"):
             write(_CATEGORY)
         elif url.startswith(b"/items?"):
-            write(_NOTHING)
+            write(_seen(url))
         else:
             write(_DONE)
 

@@ -104,7 +104,11 @@ def from_create_job(request: publishing_pb2.CreateJobRequest) -> PublicationRequ
     """
     _check_count("items", len(request.items))
     return PublicationRequest(
-        items=[_item(item) for item in request.items],
+        # False counts as absent (decisions, section 2), so both have one fingerprint. Inline: a large job has 10,000.
+        items=[
+            Item(item.sku, item.category_id or _empty_or_absent(item), item.auto_categorize or None)
+            for item in request.items
+        ],
         listing_type_id=given(request, "listing_type_id"),
         tax_category_id=given(request, "tax_category_id"),
         scheduled_for=given(request, "scheduled_for"),
@@ -113,12 +117,8 @@ def from_create_job(request: publishing_pb2.CreateJobRequest) -> PublicationRequ
     )
 
 
-def _item(item: publishing_pb2.PublicationItem) -> Item:
-    category: str | None = item.category_id
-    if not category and not item.HasField("category_id"):
-        category = None
-    # False counts as absent (decisions, section 2), so both have one fingerprint.
-    return Item(item.sku, category, item.auto_categorize or None)
+def _empty_or_absent(item: publishing_pb2.PublicationItem) -> str | None:
+    return "" if item.HasField("category_id") else None
 
 
 def _check_count(field: str, count: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
@@ -12,6 +13,17 @@ import uvloop
 from listings.supervise import watch_parent
 
 _STOPPING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def calm_collector() -> None:
+    """Let the cyclic garbage collector look less often, and no more at what the imports made.
+
+    A request of 10,000 items makes that many objects, all freed by their counts; with the defaults the collector went
+    through every object of the process again and again meanwhile, a fifth of the request's time (measured).
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def run_until_stopped(work: Callable[[asyncio.Event], Coroutine[Any, Any, None]], *, supervised: bool = False) -> None:
@@ -26,4 +38,5 @@ def run_until_stopped(work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
             watch_parent(stop)
         await work(stop)
 
+    calm_collector()
     uvloop.run(run())
