@@ -12,6 +12,9 @@ GENERATED := src/listing_publication
 # The environment is as new as the pins, the project file and its own place (scripts in it hold that path).
 INSTALLED := .venv/installed-$(shell { cat requirements.txt requirements-dev.txt pyproject.toml; pwd; } | sha256sum | cut -c1-16)
 
+# The bench has peers and tools that the service does not need, so it has an environment of its own.
+BENCH_INSTALLED := .venv-bench/installed-$(shell { cat bench/requirements.txt pyproject.toml; pwd; } | sha256sum | cut -c1-16)
+
 # $(call generate,FOLDER): Python modules, gRPC stubs and their types for every proto file.
 generate = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -Iproto --python_out=$(1) \
 	--grpc_python_out=$(1) --mypy_out=quiet:$(1) --mypy_grpc_out=quiet:$(1) proto/listing_publication/v1/*.proto
@@ -69,9 +72,17 @@ requirements: setup  ## Pin again what pyproject.toml asks for (ARGS=--upgrade f
 	$(PIP_COMPILE) $(ARGS) -o requirements.txt pyproject.toml
 	$(PIP_COMPILE) $(ARGS) --extra otel -c requirements.txt -o requirements-otel.txt pyproject.toml
 	$(PIP_COMPILE) $(ARGS) --extra dev --extra otel -c requirements.txt -c requirements-otel.txt -o requirements-dev.txt pyproject.toml
+	$(PIP_COMPILE) $(ARGS) -o bench/requirements.txt bench/requirements.in
 
-bench: setup  ## Measure the service side by side with its floors and peers (ARGS=--quick: six minutes)
-	$(BIN)/python -m bench $(ARGS)
+bench: $(BENCH_INSTALLED)  ## Measure the service side by side with its floors and peers (ARGS=--quick: six minutes)
+	.venv-bench/bin/python -m bench $(ARGS)
+
+$(BENCH_INSTALLED):
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install -qq --disable-pip-version-check --require-hashes -r bench/requirements.txt
+	.venv-bench/bin/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@rm -f .venv-bench/installed-*
+	@touch $@
 
 faults: setup  ## Break everything on purpose, tier 1 (up to twenty minutes), and check that nothing is lost or doubled
 	$(BIN)/python -m tests.faults.run --tier 1 $(ARGS)
