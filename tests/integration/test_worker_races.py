@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -9,6 +10,9 @@ import pytest_asyncio
 from prometheus_client import REGISTRY
 
 from core.domain.states import JobStatus
+from core.ports.marketplace import Outcome, StatesResult
+from core.ports.work import Recorded
+from core.storage import work
 from core.worker.decide import first_step
 from tests.support.publishing import LIVE, TEST, Gate, Shop, publishing, until
 from tests.support.sandbox import RunningSandbox, run_sandbox
@@ -58,7 +62,8 @@ async def test_updates_of_a_dead_worker_in_a_cancelled_job_are_skipped(shop: Sho
         await shop.cancel(seller, job_id)
         await shop.change("UPDATE work_runs SET owner = gen_random_uuid(), leased_until = now() - interval '1 second'")
         async with shop.working():
-            ended = await shop.ended(seller, job_id)
+            # Not by the sweep that looks for stranded jobs every quarter of a minute.
+            ended = await shop.ended(seller, job_id, 9)
         gate.open()
 
     assert (ended.job.status, ended.codes()) == (JobStatus.CANCELLED, ["cancelled"])
@@ -83,32 +88,121 @@ async def test_items_that_come_back_into_a_stopped_job_fail_with_its_reason(shop
     assert all(item.retryable for item in ended.items)
 
 
-async def test_a_listing_that_is_gone_when_the_intents_stand_is_searched_for_after_a_crash(shop: Shop) -> None:
+async def test_a_listing_that_is_gone_when_the_intents_stand_is_made_and_searched_for_after_a_crash(
+    shop: Shop,
+) -> None:
     """Planned as an update, sent as a creation: a crash then must not be taken for a lost update."""
     seller = await shop.tenant()
     (sku,) = await shop.stock("KIND")
     async with shop.working():
         await shop.ended(seller, await shop.publish(seller, [sku]))
     first = await shop.listing(seller, sku)
-    planned = Gate("before_intent_commit")
-    async with shop.working(reached=planned) as dying:
+    planned, sent = Gate("before_intent_commit"), Gate("after_send", dies=True)
+
+    async def gates(point: str) -> None:
+        await planned(point)
+        await sent(point)
+
+    async with shop.working(reached=gates, dies_at=sent):
         job_id = await shop.publish(seller, [sku])
         await planned.arrived()
         # Between the plan and the intents another process learns that the listing was closed.
         shop.sandbox.change_item(first["listing_id"], status="closed")
         await shop.change("UPDATE listings SET status_meli = 'closed', app_status = 0 WHERE sku = %s", sku)
         planned.open()
-        await until(lambda: made_again(shop, seller, sku))
+        await sent.arrived()
         kinds = await shop.rows("SELECT kind FROM intents WHERE sku = %s", sku)
-        assert dying.context.owner
-        ended = await shop.ended(seller, job_id)
+        await shop.change("UPDATE work_runs SET owner = gen_random_uuid(), leased_until = now() - interval '1 second'")
+        async with shop.working():
+            ended = await shop.ended(seller, job_id)
+        sent.open()
 
-    assert kinds in ([], [("create",)])
+    assert kinds == [("create",)]
+    assert [item["id"] for item in shop.on_market(seller, sku)] == [ended.items[0].listing_id]
     assert ended.items[0].listing_id != first["listing_id"]
 
 
-async def made_again(shop: Shop, seller: object, sku: str) -> bool:
-    return len(shop.on_market(seller, sku)) == 1  # type: ignore[arg-type]
+async def test_a_listing_that_the_marketplace_does_not_know_yet_is_not_made_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Right after a creation an unknown id may be propagation (reference, section 6.2)."""
+    seller = await shop.tenant()
+    (sku,) = await shop.stock("PROPAG")
+    async with shop.working() as worker:
+        first = (await shop.ended(seller, await shop.publish(seller, [sku]))).items[0]
+        assert first.listing_id is not None
+        unknown, asked = StatesResult(outcome=Outcome.DONE, missing=[first.listing_id]), []
+        market = worker.context.marketplace
+        get_listings = market.get_listings
+
+        async def slow_to_know(account, listing_ids):  # type: ignore[no-untyped-def]
+            asked.append(listing_ids)
+            return unknown if len(asked) == 1 else await get_listings(account, listing_ids)
+
+        monkeypatch.setattr(market, "get_listings", slow_to_know)
+        shop.fault(seller, "not_found_404", operation="item_update", listing_id=first.listing_id, times=1)
+        await shop.change("DELETE FROM follow_ups")
+        ended = await shop.ended(seller, await shop.publish(seller, [sku]))
+
+    assert asked[0] == [first.listing_id]
+    assert (ended.items[0].listing_id, ended.items[0].attempts) == (first.listing_id, 2)
+    assert shop.created(seller) == 1
+
+
+async def test_a_listing_that_is_really_gone_is_made_again(shop: Shop) -> None:
+    seller = await shop.tenant()
+    (sku,) = await shop.stock("REALLY")
+    async with shop.working():
+        first = (await shop.ended(seller, await shop.publish(seller, [sku]))).items[0]
+        # Of long ago, and an id that no account has.
+        await shop.change(
+            "UPDATE listings SET listing_id = 'MCO999999999999', published_at = now() - interval '1 hour'"
+            " WHERE sku = %s", sku,
+        )  # fmt: skip
+        shop.sandbox.change_item(str(first.listing_id), status="closed")
+        ended = await shop.ended(seller, await shop.publish(seller, [sku]))
+
+    assert [item["id"] for item in shop.on_market(seller, sku)] == [ended.items[0].listing_id]
+
+
+async def test_results_of_another_owner_fence_or_state_change_nothing(shop: Shop) -> None:
+    """The guard itself: a stale result that found an intent of the same item would delete somebody else's send."""
+    seller = await shop.tenant(balance=5)
+    (sku,) = await shop.stock("GUARD")
+    gate = Gate("after_intent_commit")
+    async with shop.working(reached=gate) as worker:
+        job_id = await shop.publish(seller, [sku], environment=LIVE)
+        await gate.arrived()
+        (held,) = worker._held.values()
+        terms = await shop.application.database.read(lambda c: work.job_terms(c, seller.seller_id, job_id))
+        assert terms is not None
+        before = await shop.rows("SELECT * FROM intents")
+
+        async def record(owner: str, fence: int, state: str | None, outcome: str) -> Recorded | None:
+            stale = work.ItemResult(ordinal=0, sku=sku, outcome=outcome, intent=True, fence=fence, error={"code": "x"})
+            given = {"owner": owner, "terms": terms, "first_ordinal": 0, "settle": 1, "first_search": 1}
+            return await shop.application.database.transact(
+                lambda c: work.record(c, seller.seller_id, job_id, [stale], reconciling=state, **given)  # type: ignore[arg-type]
+            )
+
+        mine, fence = worker.context.owner, held.run.fence
+        other = str(uuid.uuid4())
+        for owner, number, state in (
+            (mine, fence - 1, None),
+            (mine, fence + 1, None),
+            (other, fence, None),
+            (mine, fence, "unknown"),
+        ):
+            for outcome in ("failed", "deferred", "unknown"):
+                recorded = await record(owner, number, state, outcome)
+                assert recorded is not None
+                assert (recorded.accepted, recorded.doubted, recorded.failed) == (0, 0, 0)
+        assert await shop.rows("SELECT * FROM intents") == before
+        gate.open()
+        ended = await shop.ended(seller, job_id)
+
+    assert ended.codes() == [None]
+    assert await seller.credits() == (5, 4, 0, 1, 0)
 
 
 async def test_published_to_live_is_true_from_the_instant_of_the_success(shop: Shop) -> None:

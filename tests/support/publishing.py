@@ -275,15 +275,16 @@ class Shop:
     # Workers.
 
     @contextlib.asynccontextmanager
-    async def working(self, **changes: Any) -> AsyncIterator[Worker]:
+    async def working(self, *, dies_at: Gate | None = None, **changes: Any) -> AsyncIterator[Worker]:
         """A worker with a connector of its own, until the end of the block; ``changes`` are attributes of its
-        context."""
+        context. ``dies_at``: the gate at which it dies, where ``reached`` is not that gate itself."""
         marketplace = self.application.marketplace()
         worker = self.application.worker(marketplace)
         for name, value in changes.items():
             setattr(worker.context, name, value)
-        if isinstance(worker.context.reached, Gate) and worker.context.reached.dies:
-            _mortal(worker, worker.context.reached)
+        gate = dies_at or worker.context.reached
+        if isinstance(gate, Gate) and gate.dies:
+            _mortal(worker, gate)
         task = asyncio.create_task(worker.run())
         self.workers.append(worker)
         try:
