@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -34,10 +35,15 @@ async def seller(running: WholeService) -> Seller:
     return await running.new_seller()
 
 
-def change(database_url: str, statement: str, *values: object) -> int:
-    """Changes rows behind the service's back, as the passing of time would; the number of rows."""
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        return connection.execute(statement.encode(), values).rowcount
+async def change(database_url: str, statement: str, *values: object) -> int:
+    """Changes rows behind the service's back, as the passing of time would; the number of rows. In a thread: the row
+    may be locked by a transaction that needs this event loop to go on."""
+
+    def work() -> int:
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            return connection.execute(statement.encode(), values).rowcount
+
+    return await asyncio.to_thread(work)
 
 
 def price_of(cost: Decimal, *, trm: int, tariff: str = "0", margin: str = "0", step: int = 100) -> int:
@@ -156,7 +162,7 @@ async def test_options_are_frozen_when_the_job_is_accepted(
     made = (await seller.test.publish(sku, tax_category_id=1, listing_type_id="gold_pro", scheduled_for=moment)).json
     await administration.update_seller(database, seller_id, {"trm": 9999, "margin_percent": "80"})
     await administration.set_tax_category(database, seller_id, index=1, name="Books", rate_percent="50")
-    bring_forward(database_url, made["job_id"])
+    await bring_forward(database_url, made["job_id"])
     item = (await seller.test.finished(made["job_id"]))["items"][0]
     product = (await seller.test.get("/products/test", sku=sku)).json["products"][0]
 
@@ -167,11 +173,11 @@ async def test_options_are_frozen_when_the_job_is_accepted(
 # Schedules.
 
 
-def bring_forward(database_url: str, job_id: str) -> None:
+async def bring_forward(database_url: str, job_id: str) -> None:
     """Lets a job's time come, as hours of waiting would."""
     passed = "now() - interval '1 second'"
-    assert change(database_url, f"UPDATE work_runs SET due_at = {passed} WHERE job_id = %s", job_id) == 1
-    assert change(database_url, f"UPDATE jobs SET scheduled_for = {passed} WHERE job_id = %s", job_id) == 1
+    assert await change(database_url, f"UPDATE work_runs SET due_at = {passed} WHERE job_id = %s", job_id) == 1
+    assert await change(database_url, f"UPDATE jobs SET scheduled_for = {passed} WHERE job_id = %s", job_id) == 1
 
 
 async def test_a_schedule_runs_at_its_time_and_not_before(
@@ -184,7 +190,7 @@ async def test_a_schedule_runs_at_its_time_and_not_before(
     # Another job of the same seller runs to its end meanwhile: the worker is awake and leaves this one alone.
     await publish_on_test(seller, [other])
     waiting = (await seller.test.job(made["job_id"]))["job"]
-    bring_forward(database_url, made["job_id"])
+    await bring_forward(database_url, made["job_id"])
     detail = await seller.test.finished(made["job_id"])
 
     assert (waiting["status"], waiting["pending"]) == ("scheduled", 1)
@@ -200,7 +206,7 @@ async def test_a_scheduled_job_whose_account_has_gone_fails_at_its_time(
     made = (await seller.live.publish(sku, scheduled_for=moment)).json
     await administration.disconnect_account(running.application.database, seller.tenant.seller_id, Environment.LIVE)
     before = (await seller.live.job(made["job_id"]))["job"]["status"]
-    bring_forward(database_url, made["job_id"])
+    await bring_forward(database_url, made["job_id"])
     detail = await seller.live.finished(made["job_id"])
 
     assert before == "scheduled"
@@ -285,7 +291,7 @@ async def pause(running: WholeService, seller: Seller, database_url: str, sku: s
     await running.market("POST", f"/items/{product['listing_id_test']}", {"status": "paused"})
 
     async def seen() -> bool:
-        change(database_url, "UPDATE follow_ups SET due_at = now() WHERE seller_id = %s", seller.tenant.seller_id)
+        await change(database_url, "UPDATE follow_ups SET due_at = now() WHERE seller_id = %s", seller.tenant.seller_id)
         shown = (await seller.test.get("/products/test", sku=sku)).json["products"][0]
         return bool(shown["status_meli"] == "paused")
 
