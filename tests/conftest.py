@@ -14,6 +14,8 @@ build what is needed with ``tests.support.service`` (``new_database``, ``new_app
 
 from __future__ import annotations
 
+import listings  # isort: skip  # noqa: F401 - first: it keeps gRPC from hooking the forks that start PostgreSQL
+
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
