@@ -5,6 +5,7 @@ Each process builds one ``Application`` on its event loop and closes it last.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from core import metrics, tracing
@@ -91,7 +92,12 @@ class Application:
 
 
 def _observe(operation: str, outcome: str, seconds: float) -> None:
-    metrics.marketplace_calls.labels(operation, outcome).inc()
-    metrics.marketplace_seconds.labels(operation).observe(seconds)
+    _calls(operation, outcome).inc()
+    _seconds(operation).observe(seconds)
     failed = None if outcome in ("done", "refused") else outcome
     tracing.told(f"marketplace {operation}", seconds, failed=failed, outcome=outcome)
+
+
+# Looked up once: finding a metric by its labels costs as much as counting with it.
+_calls = functools.cache(metrics.marketplace_calls.labels)
+_seconds = functools.cache(metrics.marketplace_seconds.labels)

@@ -267,6 +267,9 @@ CREATE TABLE intents (
     CONSTRAINT intents_unknown_are_searched CHECK ((state = 'unknown') = (settle_until IS NOT NULL AND due_at IS NOT NULL))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
 CREATE INDEX intents_by_job ON intents (seller_id, job_id, first_ordinal);
+-- What the sweeps look for twice a second. A send that ends as it should is never in them.
+CREATE INDEX intents_unknown ON intents (due_at) WHERE state = 'unknown';
+CREATE INDEX intents_reposted ON intents (leased_until) WHERE state = 'sending' AND attempt = 2;
 
 -- At most one open listing per seller, environment and SKU. No foreign key on purpose: workers that write listings of
 -- one seller side by side would lock the seller's row together once an item, a quarter of what an item costs here
