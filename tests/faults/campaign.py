@@ -203,6 +203,8 @@ class Campaign:
             if name.startswith(COUNTED):
                 outcome.counts[name.replace("_", " ")] += number
         outcome.violations += [f"traceback: {each}" for each in cluster.tracebacks()[:12]]
+        if deadlocks := cluster.deadlocks():
+            outcome.violations.append(f"locks: the database broke {deadlocks} deadlocks")
         outcome.violations += [
             f"alarm: {name} {number} times"
             for name, number in cluster.log_events(

@@ -330,7 +330,9 @@ class Cluster:
         healthy_since = time.monotonic()
         while True:
             await asyncio.sleep(0.25)
-            if any(each.ended == float("inf") for each in self.outages):
+            if any(each.ended == float("inf") for each in self.outages) or not any(
+                worker.is_ready for worker in self.workers
+            ):
                 healthy_since = time.monotonic()
                 continue
             try:
@@ -455,18 +457,26 @@ class Cluster:
                         counts[name] += 1
         return counts
 
+    def deadlocks(self) -> int:
+        """How often PostgreSQL had to break a deadlock."""
+        log = self.folder / "database" / "postgres.log"
+        return log.read_text(errors="replace").count("deadlock detected")
+
     def tracebacks(self) -> list[str]:
-        """Programs that logged an exception of theirs, with its last line."""
+        """Programs that logged an exception of theirs, with its last line. That the database was away is told in
+        this way too, and is no fault of theirs."""
         found = []
         for path in sorted(self.folder.glob("*.log")):
             for line in path.read_text(errors="replace").splitlines():
-                if "Traceback" in line:
-                    try:
-                        words = json.loads(line)
-                        last = str(words.get("exception", "")).strip().splitlines()[-1:]
-                        found.append(f"{path.stem}: {words.get('event')}: {last[0] if last else ''}"[:300])
-                    except ValueError:
-                        found.append(f"{path.stem}: {line}"[:300])
+                if "Traceback" not in line:
+                    continue
+                try:
+                    words = json.loads(line)
+                    event, last = words.get("event"), str(words.get("exception", "")).strip().splitlines()[-1:]
+                except ValueError:
+                    event, last = "", [line]
+                if not last or "E_INTERNAL" not in last[0]:
+                    found.append(f"{path.stem}: {event}: {last[0] if last else ''}"[:300])
         return found
 
 

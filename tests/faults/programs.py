@@ -33,6 +33,10 @@ class Killable(Protocol):
     def pid(self) -> int | None:
         """Process id while it runs."""
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it runs and has said that it is ready."""
+
     async def start(self) -> None:
         """Start it and wait until it is ready."""
 
@@ -69,6 +73,7 @@ class Command:
         self._folder = folder
         self._process: asyncio.subprocess.Process | None = None
         self._drain: asyncio.Task[bytes] | None = None
+        self._ready = False
 
     @property
     def pid(self) -> int | None:
@@ -76,8 +81,14 @@ class Command:
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
+    @property
+    def is_ready(self) -> bool:
+        """See ``Killable``."""
+        return self._ready and self.pid is not None
+
     async def start(self) -> None:
         """See ``Killable``."""
+        self._ready = False
         with (self._folder / f"{self.name}.log").open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -102,6 +113,7 @@ class Command:
                 raise RuntimeError(f"{self.name} did not start, see {self._folder / self.name}.log")
             return
         self._drain = asyncio.create_task(process.stdout.read())
+        self._ready = True
 
     async def kill(self) -> None:
         """See ``Killable``."""
@@ -225,8 +237,14 @@ class ForkedWorker:
         """See ``Killable``."""
         return self._pid if self._exited is not None and not self._exited.done() else None
 
+    @property
+    def is_ready(self) -> bool:
+        """See ``Killable``."""
+        return bool(self.owner) and self.pid is not None
+
     async def start(self, **more: str) -> None:
         """See ``Killable``; ``more`` is added to the environment of this life."""
+        self.owner = ""
         self._pid, self._exited = await self._launcher.fork({**self.environment, **more})
         self.owner = await self._launcher.owner(self._pid)
 

@@ -29,6 +29,7 @@ import uvloop
 from core import log
 from core.app import Application
 from core.marketplace import errors as marketplace_errors
+from core.marketplace import throttle
 from core.settings import Settings
 from core.worker import decide, follow_ups, reconcile
 from tests.faults.points import Fate
@@ -50,6 +51,8 @@ def scale_time(divisor: float) -> None:
     decide.LONGEST_DELAY /= divisor
     reconcile.LATE_CREATION_SECONDS /= divisor
     reconcile.UNSENT_SECONDS /= divisor
+    throttle.LONGEST_BACKOFF = max(1.0, throttle.LONGEST_BACKOFF / divisor)
+    follow_ups.LATE_RETRY_SECONDS /= divisor
     first, second, third, fourth = follow_ups.LATE_DELAYS
     follow_ups.LATE_DELAYS = (first / divisor, second / divisor, third / divisor, fourth / divisor)
 
