@@ -122,6 +122,10 @@ class Throttle:
             _LOG.exception("marketplace_slow_down_failed")
 
 
+LONGEST_BACKOFF = 60.0
+"""Seconds; after a row of 429 that name no time."""
+
+
 class Backoff:
     """How long to pause after a 429 that names no time: 1 s doubled with each burst, up to 60 s, and up to
     half as long again by chance.
@@ -144,7 +148,7 @@ class Backoff:
         if first:
             self._bursts += 1
         if told is None:
-            limit = min(60.0, 2.0 ** (self._bursts - 1))
+            limit = min(LONGEST_BACKOFF, 2.0 ** (self._bursts - 1))
             told = limit * random.uniform(1.0, 1.5) if first else max(self._until - now, 1.0)  # noqa: S311
         news = first or now + told > self._until + 1.0
         self._until = max(self._until, now + told)

@@ -33,6 +33,8 @@ SENDING_SECONDS = 15.0
 """While a send of the SKU is not answered, nothing of it can be told to be a late creation."""
 LATE_DELAYS = (600.0, 3600.0, 6 * 3600.0, 17 * 3600.0)
 """Looks for a creation that came late: for a day after a repost (failure rule 27)."""
+LATE_RETRY_SECONDS = 60.0
+"""Until such a look is tried again when the marketplace did not answer."""
 
 
 class FollowUps:
@@ -219,7 +221,7 @@ class FollowUps:
             answer = await self._context.marketplace.find_by_sku(account, sku)
         await self._accounts.heard(account, answer)
         if answer.outcome is not Outcome.DONE:
-            await self._again(follow_up, 60.0)
+            await self._again(follow_up, LATE_RETRY_SECONDS)
             return
 
         async def known(connection: Connection) -> tuple[str | None, bool]:
