@@ -82,6 +82,28 @@ def listing_row(listing: Listing) -> dict[str, Any]:
     }
 
 
+async def open_listing(connection: Connection, seller_id: int, environment: Environment, sku: str) -> Listing | None:
+    """The open listing of this SKU that is known here; its time of creation is not kept."""
+    cursor = await connection.execute(
+        _SQL["select_open_listing"], {"seller_id": seller_id, "environment": environment, "sku": sku}
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    return Listing(
+        listing_id=row[0],
+        sku=sku,
+        status=row[1],
+        sub_status=tuple(row[2]),
+        permalink=row[3],
+        title=row[4],
+        price=row[5],
+        category_id=row[6],
+        listing_type_id=row[7],
+        image=row[8],
+    )
+
+
 async def listing_ids(
     connection: Connection, seller_id: int, environment: Environment, skus: Sequence[str], *, since: datetime
 ) -> dict[str, str]:

@@ -19,8 +19,8 @@ from core.storage.database import Database
 log = structlog.get_logger("core.worker")
 
 INTENT_SECONDS = 5
-"""Sends for which intents are committed ahead when the rate is limited: after a crash each of them has to
-be searched for, so no more than will leave soon."""
+"""Sends for which intents are committed ahead: after a crash each of them has to be searched for, so no more
+than will leave soon."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,12 +64,13 @@ class WorkerContext:
 
     @property
     def intents_ahead(self) -> int:
-        """Intents committed at once."""
+        """Intents committed at once: what leaves soon, by the rate and by the calls that may be in flight."""
+        in_flight = 2 * self.settings.worker_concurrency
         rate = parse_rate(self.settings.marketplace_rate)
         if rate is None:
-            return 1_000_000
+            return in_flight
         amount, seconds = rate
-        return max(1, math.ceil(amount / seconds * INTENT_SECONDS))
+        return max(1, min(in_flight, math.ceil(amount / seconds * INTENT_SECONDS)))
 
     async def point(self, name: str) -> None:
         """Pass a named point."""

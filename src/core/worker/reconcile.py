@@ -123,6 +123,8 @@ class Reconciler:
         terms: JobTerms,
     ) -> Search:
         found = await self._search(account, item)
+        if found is None:
+            found = await self._on_record(seller_id, environment, item)
         decided = after_search(item, found)
         match decided.step:
             case Search.ADOPT:
@@ -157,6 +159,18 @@ class Reconciler:
         await self._accounts.heard(account, answer)
         return answer.listings if answer.outcome is Outcome.DONE else None
 
+    async def _on_record(
+        self, seller_id: int, environment: Environment, item: DoubtfulItem
+    ) -> Sequence[Listing] | None:
+        """The marketplace cannot be asked about the SKU, but may have been asked for the account's listings since:
+        before the send none of this SKU was known. None when there is still none, which says nothing."""
+
+        async def look(connection: Connection) -> Listing | None:
+            return await listings.open_listing(connection, seller_id, environment, item.sku)
+
+        known = await self._context.database.read(look)
+        return None if known is None else [known]
+
     async def _postpone(self, seller_id: int, environment: Environment, item: DoubtfulItem, delay: float) -> None:
         async def write(connection: Connection) -> None:
             await intents.postpone(connection, seller_id, environment, item, owner=self._context.owner, delay=delay)
@@ -166,7 +180,7 @@ class Reconciler:
     async def _adopt(
         self, seller_id: int, item: DoubtfulItem, terms: JobTerms, decided: AfterSearch, account: Account | None
     ) -> None:
-        assert decided.adopted is not None and account is not None  # noqa: S101 - ADOPT carries both
+        assert decided.adopted is not None  # noqa: S101 - ADOPT carries it
         metrics.reconciliations.labels("adopted").inc()
         log.info("listing_adopted", job_id=item.job_id, ordinal=item.ordinal, searches=item.searches)
         result = success(
@@ -178,8 +192,9 @@ class Reconciler:
         older = created_at is None or created_at < item.started_at - CREATION_TOLERANCE
         late = item.attempt > 1 or bool(decided.surplus) or older
         await self._record(seller_id, item, terms, result, state="unknown", late=late)
-        for surplus in decided.surplus:
-            await close_surplus(self._context, account, surplus)
+        if account is not None:
+            for surplus in decided.surplus:
+                await close_surplus(self._context, account, surplus)
 
     async def _repost(self, account: Account, item: DoubtfulItem, terms: JobTerms) -> None:
         context = self._context

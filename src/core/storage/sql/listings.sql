@@ -29,6 +29,11 @@ SELECT (SELECT l.listing_id FROM listings l WHERE l.seller_id = %(seller_id)s AN
     EXISTS (SELECT FROM intents n WHERE n.seller_id = %(seller_id)s AND n.environment = %(environment)s
         AND n.sku = %(sku)s) AS sending;
 
+-- select_open_listing: the open listing of a SKU, as far as it is known here.
+SELECT listing_id, status_meli, sub_status, permalink, title, price, category_id, listing_type_id, coalesce(image, '')
+FROM listings
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = %(sku)s AND status_meli <> 'closed';
+
 -- refresh: what the marketplace now says of listings; only of the one known for its SKU.
 UPDATE listings l SET status_meli = f.status_meli, sub_status = f.sub_status, app_status = f.app_status,
     permalink = coalesce(nullif(f.permalink, ''), l.permalink), image = coalesce(f.image, l.image),
