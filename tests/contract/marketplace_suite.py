@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from core.ports.marketplace import (
@@ -94,7 +95,7 @@ def new_draft(**changes: object) -> ListingDraft:
         gtin="7702004003508",
         weight_grams=1800,
     )
-    return dataclasses.replace(draft, **changes)  # type: ignore[arg-type]
+    return msgspec.structs.replace(draft, **changes)
 
 
 def code_of(result: Result) -> str:
@@ -204,7 +205,9 @@ class MarketplaceSuite:
 
     async def test_update_changes_price_stock_and_pictures(self, world: World) -> None:
         draft, listing = await created(world)
-        changed = dataclasses.replace(draft, price=250_000, quantity=7, image_urls=["https://images.example.com/2.jpg"])
+        changed = msgspec.structs.replace(
+            draft, price=250_000, quantity=7, image_urls=["https://images.example.com/2.jpg"]
+        )
         for _ in range(2):  # safe to repeat
             result = await world.marketplace.update_listing(world.account, listing.listing_id, changed)
             assert result.outcome is Outcome.DONE
@@ -216,7 +219,7 @@ class MarketplaceSuite:
     async def test_an_ignored_price_shows(self, world: World) -> None:
         draft, listing = await created(world)
         world.change_item(listing.listing_id, price_automation=True)
-        changed = dataclasses.replace(draft, price=250_000)
+        changed = msgspec.structs.replace(draft, price=250_000)
         result = await world.marketplace.update_listing(world.account, listing.listing_id, changed)
         assert result.outcome is Outcome.DONE
         assert result.listing is not None

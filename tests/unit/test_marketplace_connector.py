@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
 import pytest
 import structlog
 
@@ -400,7 +401,7 @@ async def test_a_gtin_the_marketplace_finds_bad_is_left_out() -> None:
     ],
 )  # fmt: skip
 async def test_a_missing_gtin_is_explained_when_asked_for(cause: dict[str, object]) -> None:
-    bare = dataclasses.replace(DRAFT, gtin=None)
+    bare = msgspec.structs.replace(DRAFT, gtin=None)
     routes = {("POST", "/items"): in_turn(answering(400, refusal(cause)), answering(201, item()))}
     async with stage(routes) as on:
         assert (await on.marketplace.create_listing(ACCOUNT, bare, yes)).outcome is Outcome.DONE
@@ -761,7 +762,7 @@ async def test_the_categorys_own_limits_count() -> None:
         "name": "Repuestos",
         "settings": {"max_title_length": 200, "max_pictures_per_item": 1},
     }
-    draft = dataclasses.replace(DRAFT, image_urls=["https://host/1.jpg", "https://host/2.jpg"])
+    draft = msgspec.structs.replace(DRAFT, image_urls=["https://host/1.jpg", "https://host/2.jpg"])
     routes = {("GET", "/categories/MCO1055"): answering(200, category), ("POST", "/items"): answering(201, item())}
     async with stage(routes) as on:
         await on.marketplace.create_listing(ACCOUNT, draft, yes)

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,7 +112,7 @@ def test_nothing_is_invented_for_a_bare_product() -> None:
     "gtin", ["7702004003509", "0000000000000", "12345", "770200400350X", "７702004003508", " 7702004003508"]
 )
 def test_a_bad_gtin_is_dropped_and_a_reason_given(gtin: str) -> None:
-    attributes = attributes_of(dataclasses.replace(DRAFT, gtin=gtin))
+    attributes = attributes_of(msgspec.structs.replace(DRAFT, gtin=gtin))
     assert "GTIN" not in attributes
     assert attributes["EMPTY_GTIN_REASON"] == "17055161"
 
@@ -125,7 +126,7 @@ def test_the_rebuilt_form_gives_a_reason_in_place_of_the_gtin() -> None:
 @pytest.mark.parametrize("gtin", ["7702004003508", "96385074", "036000291452", "00012345600012", "4006381333931"])
 def test_good_gtins(gtin: str) -> None:
     assert gtin_is_valid(gtin)
-    assert attributes_of(dataclasses.replace(DRAFT, gtin=gtin))["GTIN"] == gtin
+    assert attributes_of(msgspec.structs.replace(DRAFT, gtin=gtin))["GTIN"] == gtin
 
 
 @given(st.text(alphabet="0123456789", min_size=7, max_size=15))
@@ -136,7 +137,7 @@ def test_exactly_one_check_digit_fits(digits: str) -> None:
 
 
 def test_at_most_twelve_pictures_or_the_categorys_number() -> None:
-    many = dataclasses.replace(DRAFT, image_urls=[f"https://host/{n}.jpg" for n in range(20)])
+    many = msgspec.structs.replace(DRAFT, image_urls=[f"https://host/{n}.jpg" for n in range(20)])
     assert len(body_of(many)["pictures"]) == 12
     assert len(body_of(many, dataclasses.replace(USER_PRODUCT, max_pictures=6))["pictures"]) == 6
     assert len(body_of(many, dataclasses.replace(USER_PRODUCT, max_pictures=40))["pictures"]) == 12
@@ -144,12 +145,12 @@ def test_at_most_twelve_pictures_or_the_categorys_number() -> None:
 
 def test_weight_is_whole_grams_and_left_out_when_unknown() -> None:
     assert attributes_of(DRAFT)["SELLER_PACKAGE_WEIGHT"] == "214 g"
-    assert "SELLER_PACKAGE_WEIGHT" not in attributes_of(dataclasses.replace(DRAFT, weight_grams=None))
-    assert "SELLER_PACKAGE_WEIGHT" not in attributes_of(dataclasses.replace(DRAFT, weight_grams=0))
+    assert "SELLER_PACKAGE_WEIGHT" not in attributes_of(msgspec.structs.replace(DRAFT, weight_grams=None))
+    assert "SELLER_PACKAGE_WEIGHT" not in attributes_of(msgspec.structs.replace(DRAFT, weight_grams=0))
 
 
 def test_long_attribute_values_are_cut() -> None:
-    assert len(attributes_of(dataclasses.replace(DRAFT, brand="a" * 300))["BRAND"]) == 255
+    assert len(attributes_of(msgspec.structs.replace(DRAFT, brand="a" * 300))["BRAND"]) == 255
 
 
 @pytest.mark.parametrize(
@@ -183,7 +184,7 @@ def test_any_title_fits_and_cutting_twice_changes_nothing(title: str, limit: int
 
 
 def test_the_title_of_300_characters_fits_the_category() -> None:
-    long = dataclasses.replace(DRAFT, title="palabra " * 40)
+    long = msgspec.structs.replace(DRAFT, title="palabra " * 40)
     assert len(body_of(long)["family_name"]) <= 60
     assert 100 < len(body_of(long, dataclasses.replace(USER_PRODUCT, title_limit=120))["family_name"]) <= 120
 
@@ -194,7 +195,7 @@ def test_update_sends_price_stock_and_pictures() -> None:
         "available_quantity": 5,
         "pictures": [{"source": "https://host/a.jpg"}, {"source": "https://host/b.jpg"}],
     }
-    assert "pictures" not in json.loads(update_body(dataclasses.replace(DRAFT, image_urls=[])))
+    assert "pictures" not in json.loads(update_body(msgspec.structs.replace(DRAFT, image_urls=[])))
 
 
 @pytest.mark.parametrize(

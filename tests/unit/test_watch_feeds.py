@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from core.domain.jobs import Job, JobItem
 from core.domain.states import ItemStatus, JobStatus

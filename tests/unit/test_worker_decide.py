@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -156,7 +156,7 @@ def test_a_price_that_the_marketplace_does_not_take_is_refused() -> None:
     plain = terms(trm=1, tariff_percent=Decimal(0), margin_percent=Decimal(0), price_step=1)
 
     assert sent(first_step(highest, plain)).draft.price == MAX_PRICE
-    above = dataclasses.replace(highest, cost_usd=Decimal(MAX_PRICE + 1))
+    above = msgspec.structs.replace(highest, cost_usd=Decimal(MAX_PRICE + 1))
     assert refused(first_step(above, plain)) == "price_out_of_range"
     promoted = work_item(price=0, **TESTED)
     assert refused(first_step(promoted, terms(JobKind.PROMOTION))) == "price_out_of_range"

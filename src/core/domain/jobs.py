@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from core.domain.states import Environment, ItemStatus, JobKind, JobStatus
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A job with its counters. total_items = pending + successful + failed + skipped, always.
 
     Times are aware, UTC. ``waiting_reason`` is set while a job that is not done does not move.
@@ -40,8 +41,7 @@ class Job:
     waiting_reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class JobItem:
+class JobItem(msgspec.Struct, frozen=True, gc=False):
     """One SKU of a job. ``price`` in whole units of the job's currency; ``error`` as stored:
     ``{code, message, who, causes: [{code, message, field}]}``. ``sequence`` is None while pending."""
 

@@ -22,6 +22,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+import msgspec
+
 from core.domain.failures import Failure
 from core.domain.states import Environment
 
@@ -45,8 +47,7 @@ class Account:
     model: SellerModel = SellerModel.USER_PRODUCT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListingDraft:
+class ListingDraft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All that is sent to make one listing. ``price`` in whole units of the account's currency."""
 
     sku: str
@@ -83,8 +84,7 @@ class Outcome(StrEnum):
     """Nobody knows whether it happened: timeout, reset, any 5xx, unreadable or incomplete answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A listing as the marketplace tells it. Texts are length-checked; unknown ones are empty."""
 
     listing_id: str

@@ -56,8 +56,7 @@ class JobTerms:
     retries: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkItem:
+class WorkItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pending item with all that is known of it. ``category_id`` None: to be inferred. ``price`` is set
     for promotions."""
 

@@ -454,7 +454,7 @@ def _first_step(item: WorkItem, terms: JobTerms) -> Refuse | Predict | Send:
 
 
 def _predicted(item: WorkItem, prediction: Prediction | None) -> WorkItem:
-    return replace(
+    return msgspec.structs.replace(
         item,
         predicted=True,
         predicted_category_id=prediction.category_id if prediction else None,
