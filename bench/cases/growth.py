@@ -72,8 +72,8 @@ async def _working(bench: Bench, small: str, large: str, stored: int) -> list[Ro
     products = []
     for name, url in (("few", small), ("many", large)):
         async with application(url) as app:
-            seller = (await new_sellers(app, 1, credit=10**12))[0]
-        product = Product(bench, url, seller.seller_id, 1)
+            sellers = await new_sellers(app, 1, credit=10**12)
+        product = Product(bench, url, sellers)
         products.append(product)
 
         async def work(url: str = url, product: Product = product) -> float:

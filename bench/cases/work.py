@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import aiohttp
@@ -16,7 +16,7 @@ import psycopg
 from bench import peers
 from bench.measure import Row, compare, cpu_seconds, paired
 from bench.product import add_products, end_jobs, tidy
-from bench.setting import Bench, application, environment_for, new_sellers, plain_access, skus
+from bench.setting import Bench, Seller, application, environment_for, new_sellers, plain_access, skus
 from core.domain.api_key import Principal, Scope
 from core.domain.publication import Item, PublicationRequest
 from core.domain.states import Environment
@@ -59,16 +59,16 @@ async def observed(
 
 
 class Product:
-    """Jobs of 10,000 items before one or two workers."""
+    """Jobs of 10,000 items, each of a seller of its own, before one or two workers."""
 
-    def __init__(self, bench: Bench, url: str, seller_id: int, jobs: int) -> None:
+    def __init__(self, bench: Bench, url: str, sellers: Sequence[Seller]) -> None:
         self._bench = bench
         self._url = url
-        self._jobs = jobs
         self._batch = 0
-        self._principal = Principal(
-            seller_id=seller_id, environment=Environment.LIVE, scopes=frozenset(Scope), key_id="bench"
-        )
+        self._principals = [
+            Principal(seller_id=seller.seller_id, environment=Environment.LIVE, scopes=frozenset(Scope), key_id="bench")
+            for seller in sellers
+        ]
         self._connection = psycopg.connect(url, autocommit=True)
         self.cpu_per_item: list[float] = []
 
@@ -87,12 +87,12 @@ class Product:
         self._connection.execute("DELETE FROM follow_ups")
         job_ids = []
         async with application(self._url) as app:
-            for _ in range(self._jobs):
+            for principal in self._principals:
                 self._batch += 1
                 wanted = skus(10_000, f"{self._batch:03d}")
                 add_products(self._url, wanted)
                 asked = PublicationRequest(items=[Item(sku, "MCO1234", None) for sku in wanted])
-                answer = await create_job(app.database, self._principal, asked)
+                answer = await create_job(app.database, principal, asked)
                 job_ids.append(answer.result.job_id)
         tidy(self._url)
         rate, cpu = await observed(
@@ -102,7 +102,7 @@ class Product:
         row = self._connection.execute(
             "SELECT sum(successful) FROM jobs WHERE job_id = ANY (%s::uuid[])", [job_ids]
         ).fetchone()
-        if row is None or row[0] != self._jobs * 10_000:
+        if row is None or row[0] != len(job_ids) * 10_000:
             raise RuntimeError(f"not every item was published: {row}")
         return rate
 
@@ -112,8 +112,8 @@ async def run(bench: Bench) -> list[Row]:
     url = bench.migrated_database()
     jobs = 2 if bench.quick else 4
     async with application(url) as app:
-        seller = (await new_sellers(app, 1, credit=10**12))[0]
-    product = Product(bench, url, seller.seller_id, jobs)
+        sellers = await new_sellers(app, jobs, credit=10**12)
+    product = Product(bench, url, sellers)
     rounds = bench.rounds(3, 5)
     try:
         rows = await _instant(bench, url, product, rounds)

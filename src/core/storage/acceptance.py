@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -21,6 +22,7 @@ _SQL = load("acceptance")
 
 _COPY_FROM = 200
 """Items from which COPY is faster than one INSERT."""
+_COPY_PART = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,21 +162,22 @@ async def insert_job(connection: Connection, job: NewJob) -> None:
 async def _copy_items(connection: Connection, job: NewJob) -> None:
     # One hand-joined buffer: SKU and category were matched against their ASCII forms, so no character of
     # theirs can need escaping, and it is a quarter faster than writing row by row (measured).
+    # In parts, so that the server stores one while the next is joined.
     start = f"{job.seller_id}\t{job.job_id}\t"
-    if job.prices is None:
-        lines = [
-            f"{start}{ordinal}\t{sku}\tpending\t{category or _NULL}\t\\N\n"
-            for ordinal, (sku, category) in enumerate(zip(job.skus, job.category_ids, strict=True))
-        ]
-    else:
-        lines = [
-            f"{start}{ordinal}\t{sku}\tpending\t{category or _NULL}\t{_NULL if price is None else price}\n"
-            for ordinal, (sku, category, price) in enumerate(zip(job.skus, job.category_ids, job.prices, strict=True))
-        ]
-    for ordinal in job.skipped:
-        lines[ordinal] = ""
+    skipped = set(job.skipped)
+    prices = job.prices or [None] * len(job.skus)
+    rows = zip(range(len(job.skus)), job.skus, job.category_ids, prices, strict=True)
     async with connection.cursor().copy(_SQL["copy_items"]) as copy:
-        await copy.write("".join(lines))
+        while part := list(islice(rows, _COPY_PART)):
+            await copy.write(
+                "".join(
+                    [
+                        f"{start}{ordinal}\t{sku}\tpending\t{category or _NULL}\t{_NULL if price is None else price}\n"
+                        for ordinal, sku, category, price in part
+                        if ordinal not in skipped
+                    ]
+                )
+            )
 
 
 _NULL = r"\N"
