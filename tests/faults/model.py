@@ -51,6 +51,9 @@ TERMINAL = ("completed", "failed", "cancelled")
 SKUS = [f"MODEL{number:05d}" for number in range(8)]
 KEYS = [str(uuid.UUID(int=number + 1)) for number in range(3)]
 OUTCOMES = ("success", "retryable", "refused", "deferred", "unknown")
+THEN = ("nothing", "send", "send", "send", "success", "mixed", "mixed", "unknown")
+"""What follows a claim at once: nothing, the sends, or the whole run with its results. Mixed: every other item is
+refused, and can be retried or not."""
 ENVIRONMENTS = st.sampled_from(("live", "test"))
 
 
@@ -316,10 +319,9 @@ def machine(surroundings: Surroundings) -> type[RuleBasedStateMachine]:
         # Workers.
 
         @precondition(lambda self: self.jobs)
-        @rule(owner=st.integers(1, 2), then=st.sampled_from(("nothing", "send", *OUTCOMES)), data=st.data())
+        @rule(owner=st.integers(1, 2), then=st.sampled_from(THEN), data=st.data())
         def claim(self, owner: int, then: str, data: st.DataObject) -> None:
-            """One run is due, whichever the service would choose among several. ``then``: what follows at once, up to
-            the whole run with one outcome for all of it."""
+            """One run is due, whichever the service would choose among several."""
             free = [
                 each for each in self.jobs.values() if each.run == "free" and each.status in ("queued", "processing")
             ]
@@ -361,9 +363,11 @@ def machine(surroundings: Surroundings) -> type[RuleBasedStateMachine]:
             self.holding = [*self.holding[-7:], held]
             if then != "nothing":
                 self.write_intents(held, list(range(len(job.items))))
-            if then in OUTCOMES:
+            if then in ("success", "mixed", "unknown"):
                 if held.sent:
-                    self.write_results(held, dict.fromkeys(held.sent, then))
+                    mixed = ("retryable", "refused")
+                    outcomes = {number: mixed[number % 2] if then == "mixed" else then for number in held.sent}
+                    self.write_results(held, outcomes)
                 self.end(held)
 
         @precondition(lambda self: self.holding)

@@ -53,6 +53,7 @@ def scale_time(divisor: float) -> None:
     reconcile.UNSENT_SECONDS /= divisor
     throttle.LONGEST_BACKOFF = max(1.0, throttle.LONGEST_BACKOFF / divisor)
     follow_ups.LATE_RETRY_SECONDS /= divisor
+    follow_ups.ABSENT_SECONDS /= divisor
     first, second, third, fourth = follow_ups.LATE_DELAYS
     follow_ups.LATE_DELAYS = (first / divisor, second / divisor, third / divisor, fourth / divisor)
 
