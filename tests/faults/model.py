@@ -38,7 +38,7 @@ from core.use_cases import administration
 from core.use_cases.create_job import create_job
 from core.use_cases.steer_jobs import cancel_job, retry_job
 from core.worker.recorder import failed, pending, success
-from tests.faults.campaign import Campaign
+from tests.faults.campaign import TIERS, Campaign
 from tests.support import service
 from tests.support.postgres import start_test_postgres
 from tests.support.service import Tenant
@@ -738,8 +738,9 @@ def play(campaign: Campaign) -> None:
         stateful_step_count=volumes.model_steps,
         deadline=None,
         database=None,
-        # A seeded defect need only be noticed.
-        phases=(Phase.generate, Phase.shrink) if volumes.model_runs > 100 else (Phase.generate,),
+        # A seeded defect need only be noticed, and its first failure is told as it is, not as one of a group.
+        phases=(Phase.generate, Phase.shrink) if volumes.model_runs >= TIERS[1].model_runs else (Phase.generate,),
+        report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
         print_blob=False,
     )
