@@ -79,6 +79,8 @@ database_connections = Gauge(
     "listings_database_connections", "Connections of this process to its database, by what they do.", ["state"]
 )
 database_waiting = Gauge("listings_database_waiting", "Callers that wait for a connection.")
+oldest_transaction_seconds = Gauge("listings_oldest_transaction_seconds", "Age of the oldest open transaction.")
+dead_rows = Gauge("listings_dead_rows", "Rows that wait to be vacuumed, in the table that has most of them.")
 
 
 def follow_pool(usage: Callable[[], tuple[int, int, int]]) -> None:

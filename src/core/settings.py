@@ -158,6 +158,13 @@ class Settings(BaseSettings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _deadline_outlasts_a_statement(self) -> Settings:
+        if self.statement_timeout_seconds >= self.default_deadline_seconds:
+            # Otherwise callers are told of a deadline where the database has its say, and ask again.
+            raise ValueError("LISTINGS_DEFAULT_DEADLINE_SECONDS must exceed LISTINGS_STATEMENT_TIMEOUT_SECONDS")
+        return self
+
     @classmethod
     def load(cls) -> Settings:
         """Read the environment.

@@ -6,6 +6,7 @@ part would be outside of them; and they see no import made inside a function by 
 
 from __future__ import annotations
 
+import ast
 import tomllib
 from collections.abc import Iterable
 
@@ -79,3 +80,22 @@ def test_a_library_is_imported_only_where_it_belongs(library: tuple[str, ...], h
     }
 
     assert strays == set()
+
+
+def test_no_process_forks() -> None:
+    """A fork in the middle of a loop copies gRPC's locks and the connections to the database (rule 45)."""
+    forking = ("multiprocessing", "concurrent.futures.process", "pty")
+    imported = {
+        f"{place(path, node)} imports {name}"
+        for path in python_files(SOURCES)
+        for name, node in imports(path)
+        if _inside(name, forking)
+    }
+    called = {
+        place(path, node)
+        for path in python_files(SOURCES)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in ("fork", "forkpty", "ProcessPoolExecutor")
+    }
+
+    assert imported | called == set()

@@ -14,7 +14,7 @@ from core.domain.api_key import Principal, Scope
 from core.domain.publication import Item, PublicationRequest
 from core.domain.states import Environment
 from core.errors import ApiError
-from core.storage import acceptance, work
+from core.storage import acceptance, vitals, work
 from core.storage.database import MAX_TRIES, Connection, Database, is_transient
 from core.use_cases.create_job import create_job
 from core.worker.context import WorkerContext
@@ -247,3 +247,21 @@ async def test_two_workers_never_have_one_name(application: Application, new_ten
 
     assert len(owners) == 100
     assert {str(uuid.UUID(owner)) for owner in owners} == owners
+
+
+async def test_an_open_transaction_and_dead_rows_are_seen(own_database_url: str, own_application: Application) -> None:
+    database = own_application.database
+    tenant = await service.new_tenant(own_application)
+    before = await database.read(vitals.read)
+    for _ in range(20):
+        await rows(database, "UPDATE sellers SET name = name WHERE seller_id = %s RETURNING 1", tenant.seller_id)
+    holder = await psycopg.AsyncConnection.connect(own_database_url)
+    async with holder, asyncio.timeout(30):
+        await holder.execute("SELECT 1")
+        while (seen := await database.read(vitals.read)).dead_rows < 5 or seen.oldest_transaction < 0.3:
+            # What was counted of a session is told when it is idle for a second, or asked to.
+            await rows(database, "SELECT pg_stat_force_next_flush()")
+            await asyncio.sleep(0.05)
+
+    assert before.oldest_transaction < 0.3 <= seen.oldest_transaction < 30
+    assert before.dead_rows < seen.dead_rows

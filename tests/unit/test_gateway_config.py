@@ -45,6 +45,7 @@ def test_every_setting_arrives() -> None:
             max_body_bytes=2048,
             receive_timeout_seconds=3,
             default_deadline_seconds=7,
+            statement_timeout_seconds=5,
             log_format="json",
             log_level="WARNING",
         )

@@ -1,4 +1,4 @@
-"""A lease must outlast a call, a renewal and a margin, or nothing starts."""
+"""A lease must outlast a call, and a deadline a statement, or nothing starts."""
 
 from __future__ import annotations
 
@@ -25,3 +25,9 @@ def test_the_defaults_fit() -> None:
     made = Settings(_env_file=None)
 
     assert made.lease_seconds > made.marketplace_timeout_seconds + made.lease_seconds / 3 + LEASE_MARGIN_SECONDS
+
+
+def test_a_deadline_shorter_than_a_statement_is_refused() -> None:
+    assert Settings(_env_file=None, default_deadline_seconds=3, statement_timeout_seconds=2.9)
+    with pytest.raises(ValidationError, match="LISTINGS_DEFAULT_DEADLINE_SECONDS must exceed"):
+        Settings(_env_file=None, default_deadline_seconds=3, statement_timeout_seconds=3)

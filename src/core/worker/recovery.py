@@ -6,7 +6,7 @@ from core import metrics
 from core.domain.failures import Failure
 from core.domain.states import JobStatus
 from core.errors import ApiError
-from core.storage import acceptance, intents, jobs, sellers, work
+from core.storage import acceptance, intents, jobs, sellers, vitals, work
 from core.storage import credits as credit_store
 from core.storage.database import Connection, DatabaseError
 from core.worker.context import WorkerContext, log
@@ -131,6 +131,7 @@ class Recovery:
         """Set the gauges an operator looks at first."""
         try:
             gauges = await self._context.database.read(work.gauges)
+            health = await self._context.database.read(vitals.read)
         except (ApiError, DatabaseError):
             metrics.database_up.labels("worker").set(0)
             raise
@@ -139,6 +140,8 @@ class Recovery:
         metrics.oldest_due_seconds.set(gauges.oldest_due)
         metrics.oldest_pending_seconds.set(gauges.oldest_pending)
         metrics.reconciling_items.set(gauges.reconciling)
+        metrics.oldest_transaction_seconds.set(health.oldest_transaction)
+        metrics.dead_rows.set(health.dead_rows)
         for status, number in (
             ("queued", gauges.queued),
             ("processing", gauges.processing),
