@@ -26,9 +26,9 @@ from core.domain.states import Environment
 from core.errors import Violation, Who, invalid
 from core.use_cases.account import Account
 from core.use_cases.administration import invalid_value
-from core.use_cases.feeds import ItemResult
+from core.use_cases.feeds import ItemResult, Progress
 from core.use_cases.steer_jobs import ActedOn
-from core.use_cases.watch_job import ItemSeen, JobSeen, ProgressSeen, Quiet, WatchEvent
+from core.use_cases.watch_job import ItemSeen, JobSeen, Quiet, WatchEvent
 from grpc_server.page_token import next_page_token, read_page_token
 from listing_publication.v1 import (
     account_pb2,
@@ -317,8 +317,8 @@ def to_watch_job(event: WatchEvent) -> jobs_pb2.WatchJobResponse:
         return _item_message(event.result, event.job)
     if isinstance(event, JobSeen):
         return jobs_pb2.WatchJobResponse(job=to_job(event.job))
-    if isinstance(event, ProgressSeen):
-        return jobs_pb2.WatchJobResponse(progress=_progress(event))
+    if isinstance(event, Progress):
+        return _progress_message(event)
     return jobs_pb2.WatchJobResponse(heartbeat=_heartbeat(event))
 
 
@@ -330,7 +330,14 @@ def _item_message(result: ItemResult, job: jobs.Job) -> jobs_pb2.WatchJobRespons
     return message  # type: ignore[no-any-return]
 
 
-def _progress(event: ProgressSeen) -> jobs_pb2.Progress:
+def _progress_message(event: Progress) -> jobs_pb2.WatchJobResponse:
+    message = event.rendered
+    if message is None:
+        message = event.rendered = jobs_pb2.WatchJobResponse(progress=_progress(event))
+    return message  # type: ignore[no-any-return]
+
+
+def _progress(event: Progress) -> jobs_pb2.Progress:
     job = event.job
     return jobs_pb2.Progress(
         pending=job.pending,

@@ -19,7 +19,7 @@ from grpc_server.interceptors.errors import answering_errors
 from grpc_server.interceptors.observing import observed
 from grpc_server.interceptors.tracing import traced
 from grpc_server.methods import METHODS, AsNamed, OperatorOnly, access_of
-from grpc_server.patience import write_all
+from grpc_server.patience import Patience
 from grpc_server.servicers.account import AccountServicer
 from grpc_server.servicers.admin import AdminServicer
 from grpc_server.servicers.jobs import JobServicer
@@ -59,16 +59,19 @@ def build_handlers(application: Application, hub: Hub) -> Handlers:
     jobs_pb2_grpc.add_JobServiceServicer_to_server(JobServicer(application, hub), collected)
     account_pb2_grpc.add_AccountServiceServicer_to_server(AccountServicer(application), collected)
     admin_pb2_grpc.add_AdminServiceServicer_to_server(AdminServicer(application), collected)
+    patience = Patience()
     return {
-        service: {name: _wrapped(application, f"/{service}/{name}", handler) for name, handler in handlers.items()}
+        service: {
+            name: _wrapped(application, f"/{service}/{name}", handler, patience) for name, handler in handlers.items()
+        }
         for service, handlers in collected.handlers.items()
     }
 
 
-def _wrapped(application: Application, method: str, handler: Any) -> Any:
+def _wrapped(application: Application, method: str, handler: Any, patience: Patience) -> Any:
     settings = application.settings
     streams = handler.response_streaming
-    inner = _writing(handler.unary_stream) if streams else handler.unary_unary
+    inner = _writing(handler.unary_stream, patience) if streams else handler.unary_unary
     admitted = _admitted(application, method, inner)
     # A stream has a greatest age instead of a deadline.
     limited = admitted if streams else with_deadline(admitted, settings.default_deadline_seconds)
@@ -98,11 +101,11 @@ def _admitted(application: Application, method: str, behaviour: Behaviour) -> Be
     return admitting_keys(behaviour, application.authorizer, access_of(demand))
 
 
-def _writing(stream: Callable[[Any, Any], AsyncIterator[Any]]) -> Behaviour:
+def _writing(stream: Callable[[Any, Any], AsyncIterator[Any]], patience: Patience) -> Behaviour:
     """A generator method as a behaviour that writes to the context."""
     assert inspect.isasyncgenfunction(stream)  # noqa: S101 - a mistake of ours, found when the server is built
 
     async def run(request: Any, context: Any) -> None:
-        await write_all(stream(request, context), context)
+        await patience.write_all(stream(request, context), context)
 
     return run

@@ -15,53 +15,51 @@ PATIENCE_SECONDS = 60.0
 
 
 class Patience:
-    """One timer a stream, so that a message costs two assignments and no timer of its own.
-
-    Made in the task that writes; that task is cancelled when the patience ends.
-    """
+    """One timer for all streams of a process: a message costs an entry in a dictionary and no timer of its own."""
 
     def __init__(self) -> None:
+        self._writing: dict[asyncio.Task[Any], float] = {}
+        """The tasks that wait for room and since when; the one that waits longest stands first."""
+        self._ended: set[asyncio.Task[Any]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def write_all(self, messages: AsyncIterator[Any], context: Any) -> None:
+        """Write each message as fast as the reader takes them; nothing is kept but the one being written.
+
+        Raises:
+            ApiError: E_INTERNAL when the reader has not made room for one message within PATIENCE_SECONDS.
+        """
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine runs in a task
-        self._task = task
-        self._loop = asyncio.get_running_loop()
-        self.writing_since: float | None = None
-        self.ended = False
-        self._timer = self._loop.call_later(PATIENCE_SECONDS, self._look)
+        closing: Any = messages
+        try:
+            async with aclosing(closing):
+                async for message in messages:
+                    self._writing[task] = time.monotonic()
+                    if self._timer is None:
+                        self._set(PATIENCE_SECONDS)
+                    await context.write(message)
+                    del self._writing[task], message
+        except asyncio.CancelledError:
+            if task not in self._ended or task.uncancel():
+                raise
+            words = "This stream was not read for too long. Watch again from the last sequence seen."
+            raise ApiError("E_INTERNAL", words, retry_after=1) from None
+        finally:
+            self._writing.pop(task, None)
+            self._ended.discard(task)
+
+    def _set(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
 
     def _look(self) -> None:
+        self._timer = None
         now = time.monotonic()
-        waited = 0.0 if self.writing_since is None else now - self.writing_since
-        if waited >= PATIENCE_SECONDS:
-            self.ended = True
-            self._task.cancel()
-        else:
-            self._timer = self._loop.call_later(PATIENCE_SECONDS - waited, self._look)
-
-    def close(self) -> None:
-        """Stop looking."""
-        self._timer.cancel()
-
-
-async def write_all(messages: AsyncIterator[Any], context: Any) -> None:
-    """Write each message as fast as the reader takes them; nothing is kept but the one being written.
-
-    Raises:
-        ApiError: E_INTERNAL when the reader has not made room for one message within PATIENCE_SECONDS.
-    """
-    patience = Patience()
-    closing: Any = messages
-    try:
-        async with aclosing(closing):
-            async for message in messages:
-                patience.writing_since = time.monotonic()
-                await context.write(message)
-                patience.writing_since = None
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if not patience.ended or task is None or task.uncancel():
-            raise
-        words = "This stream was not read for too long. Watch again from the last sequence seen."
-        raise ApiError("E_INTERNAL", words, retry_after=1) from None
-    finally:
-        patience.close()
+        for task, since in list(self._writing.items()):
+            left = since + PATIENCE_SECONDS - now
+            if left > 0:
+                self._set(left)
+                return
+            del self._writing[task]
+            self._ended.add(task)
+            task.cancel()

@@ -18,7 +18,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from core.app import Application
-from core.use_cases import watch_job as watching
+from core.use_cases import hub
 from core.use_cases.feeds import PAGE, TAIL
 from grpc_server.server import CoreServer
 from listing_publication.v1 import jobs_pb2
@@ -584,4 +584,4 @@ async def test_streams_are_counted(stubs: Stubs, tenant: Tenant, core_server: Co
         while open_streams() != before:
             await asyncio.sleep(0.02)
     assert (tenant.seller_id, job_id) not in core_server.hub._jobs
-    assert watching.RECHECK_SECONDS < 4
+    assert hub.RECHECK_SECONDS < 4

@@ -16,8 +16,8 @@ from core.domain.publication import Answer, Item, PlannedItem, PromotionResult, 
 from core.domain.seller import KeyRecord
 from core.domain.states import Environment, ItemStatus, JobKind, JobStatus
 from core.errors import ApiError
-from core.use_cases.feeds import ItemResult
-from core.use_cases.watch_job import ItemSeen, JobSeen, ProgressSeen, Quiet
+from core.use_cases.feeds import ItemResult, Progress
+from core.use_cases.watch_job import ItemSeen, JobSeen, Quiet
 from grpc_server import convert
 from listing_publication.v1 import admin_pb2, common_pb2, jobs_pb2, promotion_pb2, publishing_pb2
 
@@ -215,9 +215,9 @@ def test_watch_messages() -> None:
     assert first.item.listing_id == "M"
     assert convert.to_watch_job(ItemSeen(job(), result)) is first, "one message serves all watchers"
     assert convert.to_watch_job(JobSeen(job())).job.status == "queued"
-    unknown = convert.to_watch_job(ProgressSeen(job(), 0.0, None)).progress
+    unknown = convert.to_watch_job(Progress(job(), 0.0)).progress
     assert (unknown.pending, unknown.HasField("eta_seconds"), unknown.HasField("waiting_reason")) == (3, False, False)
-    known = convert.to_watch_job(ProgressSeen(job(waiting_reason="Waits."), 1.5, 2.0)).progress
+    known = convert.to_watch_job(Progress(job(waiting_reason="Waits."), 1.5)).progress
     assert (known.items_per_second, known.eta_seconds, known.waiting_reason) == (1.5, 2.0, "Waits.")
     assert convert.to_watch_job(Quiet(NOON)).heartbeat.time.ToDatetime(tzinfo=UTC) == NOON
     assert convert.to_watch_jobs(JobSeen(job())).job.pending == 3

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from core.domain.jobs import Job, JobItem
 from core.domain.states import ItemStatus, JobStatus
 from core.storage.jobs import SellerJobs
-from core.use_cases.feeds import ENDED_KEPT, PAGE, RATE_SECONDS, TAIL, JobFeed, SellerFeed
+from core.use_cases.feeds import ENDED_KEPT, PAGE, RATE_SECONDS, TAIL, JobFeed, SellerFeed, Waiter
 from tests.unit.test_grpc_convert import NOON, job
 
 
@@ -79,14 +79,36 @@ def test_the_tail_is_bounded_and_without_gaps() -> None:
 
 async def test_watchers_are_woken_by_changes_and_by_time() -> None:
     feed = JobFeed(job(), answered_at=0.0)
-    waiting = [asyncio.create_task(feed.wait(feed.version, 30)) for _ in range(3)]
+
+    async def watch() -> None:
+        with Waiter(feed) as waiter:
+            await waiter.wait(feed.version, 30)
+
+    waiting = [asyncio.create_task(watch()) for _ in range(3)]
     await asyncio.sleep(0)
     feed.bump()
     async with asyncio.timeout(5):
         await asyncio.gather(*waiting)
-        await feed.wait(feed.version - 1, 30)
-        await feed.wait(feed.version, 0.01)
+        with Waiter(feed) as waiter:
+            await waiter.wait(feed.version - 1, 30)
+            await waiter.wait(feed.version, 0.01)
     assert feed.version == 1
+    assert not feed.waiters
+
+
+async def test_a_watchers_timer_serves_the_waits_that_follow() -> None:
+    feed = JobFeed(job(), answered_at=0.0)
+    loop = asyncio.get_running_loop()
+    with Waiter(feed) as waiter:
+        for seconds in (30, 0.05, 0.2, 0.05, 30):
+            waiting = asyncio.create_task(waiter.wait(feed.version, seconds))
+            began = loop.time()
+            await asyncio.sleep(0)
+            if seconds == 30:
+                feed.bump()
+            async with asyncio.timeout(5):
+                await waiting
+            assert seconds == 30 or seconds - 0.01 < loop.time() - began, "not before its time"
 
 
 def named(number: int, **changes: Any) -> Job:

@@ -136,7 +136,11 @@ async def watched(connection: Connection, pairs: Sequence[tuple[int, str]]) -> l
     """These (seller, job) as they stand, in one statement; unknown ones are left out."""
     cursor = await connection.execute(
         _SQL["select_watched"],
-        {"seller_ids": [seller for seller, _ in pairs], "job_ids": [job for _, job in pairs]},
+        # As PostgreSQL writes arrays: psycopg takes longer to write them down one by one than to read the rows.
+        {
+            "seller_ids": f"{{{','.join(str(seller) for seller, _ in pairs)}}}",
+            "job_ids": f"{{{','.join(job for _, job in pairs)}}}",
+        },
     )
     return [job_from(row) for row in await cursor.fetchall()]
 

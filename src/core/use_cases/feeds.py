@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +20,8 @@ ENDED_KEPT = 200
 """Ended jobs of one seller kept for those who watch the seller's jobs."""
 RATE_SECONDS = 10.0
 """The rate of a job is measured over this time."""
+SAMPLE_SECONDS = 0.25
+"""Readings of a job that follow each other faster are one sample of its rate."""
 
 _RANK = {JobStatus.SCHEDULED: 0, JobStatus.QUEUED: 1, JobStatus.PROCESSING: 2}
 
@@ -36,40 +39,111 @@ class ItemResult:
 class Feed:
     """Something watched. ``version`` rises at each change, which wakes all that wait."""
 
+    __slots__ = ("version", "waiters", "watchers")
+
     def __init__(self) -> None:
         self.watchers = 0
         self.version = 0
-        self._waiting: set[asyncio.Future[None]] = set()
+        self.waiters: set[Waiter] = set()
 
     def bump(self) -> None:
         """Tell all watchers that there is something new."""
         self.version += 1
-        for waiter in self._waiting:
-            _wake(waiter)
+        for waiter in self.waiters:
+            waiter.wake()
+
+
+class Waiter:
+    """One watcher of a feed, between two looks at it; a context manager.
+
+    Its timer outlives the waits: mostly a change comes first and the next wait is to last longer still, so that the
+    timer already set does for it. A timer for each wait cost as much as the rest of the wait.
+    """
+
+    __slots__ = ("_feed", "_future", "_rings_at", "_timer", "_until")
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._future: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._rings_at = self._until = 0.0
+
+    def __enter__(self) -> Waiter:
+        """From here on changes are heard."""
+        self._feed.waiters.add(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop hearing."""
+        self._feed.waiters.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
 
     async def wait(self, seen: int, seconds: float) -> None:
-        """Return when the version is no longer ``seen``, or after so many seconds."""
-        if self.version != seen or seconds <= 0:
+        """Return when the feed's version is no longer ``seen``, or after so many seconds."""
+        if self._feed.version != seen or seconds <= 0:
             return
-        # A future and a timer: an event under asyncio.timeout costs three times as much, for each watcher and change.
         loop = asyncio.get_running_loop()
-        waiter = loop.create_future()
-        timer = loop.call_later(seconds, _wake, waiter)
-        self._waiting.add(waiter)
+        self._until = time.monotonic() + seconds
+        if self._timer is None or self._until < self._rings_at:
+            self._set(loop, seconds)
+        self._future = loop.create_future()
         try:
-            await waiter
+            await self._future
         finally:
-            timer.cancel()
-            self._waiting.discard(waiter)
+            self._future = None
+
+    def wake(self) -> None:
+        """Look again."""
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    def _set(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._rings_at = self._until
+        self._timer = loop.call_later(seconds, self._ring, loop)
+
+    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        if self._future is None:
+            return
+        left = self._until - time.monotonic()
+        if left > 0:
+            self._set(loop, left)
+        else:
+            self.wake()
 
 
-def _wake(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
+class Progress:
+    """Counters as they stand in ``job``. ``items_per_second`` is 0, ``eta_seconds`` None, while unknown.
+
+    ``rendered`` is for the face that sends it, as for a result.
+    """
+
+    __slots__ = ("eta_seconds", "items_per_second", "job", "rendered", "standing")
+
+    def __init__(self, job: Job, items_per_second: float = 0.0) -> None:
+        self.job = job
+        self.items_per_second = items_per_second
+        self.eta_seconds = job.pending / items_per_second if items_per_second else None
+        self.standing = (
+            job.pending,
+            job.successful,
+            job.failed,
+            job.skipped,
+            job.status,
+            job.waiting_reason,
+            items_per_second > 0,
+        )
+        """What must differ for it to be news."""
+        self.rendered: Any = None
 
 
 class JobFeed(Feed):
     """One watched job: as it last stood, its most recent results, and how fast it goes."""
+
+    __slots__ = ("_samples", "answered_at", "job", "progress", "start", "tail")
 
     def __init__(self, job: Job, answered_at: float) -> None:
         super().__init__()
@@ -80,6 +154,7 @@ class JobFeed(Feed):
         self.start = job.last_sequence
         """The sequence before the tail's first."""
         self._samples: list[tuple[float, int]] = [(answered_at, job.last_sequence)]
+        self.progress = Progress(job)
 
     @property
     def end(self) -> int:
@@ -95,16 +170,31 @@ class JobFeed(Feed):
         if asked_at < self.answered_at and _age(job) < _age(self.job):
             return False
         self.answered_at = max(answered_at, self.answered_at)
+        self._sample(answered_at, job.last_sequence)
         changed = job != self.job
-        self.job = job
-        self._samples.append((answered_at, job.last_sequence))
-        while len(self._samples) > 2 and self._samples[1][0] < answered_at - RATE_SECONDS:
-            self._samples.pop(0)
-        return changed
+        if changed:
+            # Otherwise the old one stays, which the watchers hold too.
+            self.job = job
+        before, rate = self.progress, self.items_per_second()
+        if changed or rate != before.items_per_second:
+            self.progress = Progress(self.job, rate)
+        return changed or self.progress.standing != before.standing
+
+    def _sample(self, at: float, sequence: int) -> None:
+        samples = self._samples
+        if len(samples) > 1 and (at - samples[-2][0] < SAMPLE_SECONDS or samples[-2][1] == sequence):
+            samples[-1] = (at, sequence)
+        else:
+            samples.append((at, sequence))
+        while len(samples) > 2 and samples[1][0] < at - RATE_SECONDS:
+            samples.pop(0)
 
     def items_per_second(self) -> float:
         """Results per second over the last RATE_SECONDS; 0 while that is not known yet."""
         (began, first), (ended, last) = self._samples[0], self._samples[-1]
+        if self._samples[1:] and self._samples[1][1] == first:
+            # Of a time without results the samples keep both ends only.
+            began = max(began, ended - RATE_SECONDS)
         return (last - first) / (ended - began) if ended - began >= 1 else 0.0
 
     def append(self, items: Sequence[JobItem]) -> None:
@@ -126,6 +216,8 @@ class JobFeed(Feed):
 
 class SellerFeed(Feed):
     """One watched seller: each job with the version at which it last changed, ended ones for a while."""
+
+    __slots__ = ("forgotten", "job_count", "jobs")
 
     def __init__(self) -> None:
         super().__init__()

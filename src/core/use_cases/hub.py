@@ -3,7 +3,7 @@
 A batched poll reads all watched jobs (and all watched sellers' jobs) in one statement each; a notification only
 brings it forward. Per watched job the hub keeps the most recent results, read once and shared by every watcher that
 keeps up; one that lags reads pages itself as fast as its reader takes them. Nothing is queued per watcher, so a slow
-or dead reader costs no memory and delays nobody.
+or dead reader costs no memory and delays nobody. Keys are asked about once for all streams opened with them.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import asyncio
 import random
 import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from itertools import islice
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import structlog
 
 from core import metrics
+from core.domain.api_key import Principal
 from core.domain.jobs import Job, JobItem
 from core.errors import ApiError
 from core.storage import jobs
@@ -30,11 +31,80 @@ from core.use_cases.feeds import PAGE, Feed, ItemResult, JobFeed, SellerFeed
 CACHED_PAGES = 32
 """Full pages of all jobs kept for watchers that lag: many of them often start at the beginning together."""
 GATHER_SECONDS = 0.005
-"""From one look to the next at least, however many notifications come."""
+"""From one look to the next on average at least, however many notifications come."""
 GATHER_SHARE = 2.0
-"""And at least so many times as long as the last look took: the more is watched, the more is gathered."""
+"""And at least so many times as long as a look took: the more is watched, the more is gathered."""
+BURST_SECONDS = 0.05
+"""So much of that may be put off: a look that took long for once does not delay the next ones as well."""
+HEARD = 4
+"""A job that notifications tell of is read anew this many times more rarely than one nobody tells of."""
+RECHECK_SECONDS = 2.0
+"""A stream of a revoked key ends within 5 seconds: this, the key cache's 0.8, and what a look-up takes."""
+RECHECKED_AT_ONCE = 4
+"""Keys; leaves connections to the others."""
+
+Recheck = Callable[[], Awaitable[None]]
+"""Raises ApiError when the caller's key is no longer valid."""
 
 log = structlog.get_logger("core.hub")
+
+F = TypeVar("F", bound=Feed)
+
+
+class Caller:
+    """An API key with open streams. ``refusal`` is what ends them once the key is no longer valid."""
+
+    __slots__ = ("recheck", "refusal", "streams")
+
+    def __init__(self, recheck: Recheck) -> None:
+        self.recheck = recheck
+        self.refusal: ApiError | None = None
+        self.streams = 0
+
+
+class OpenStream:
+    """Counts a stream for as long as its block lasts; gives who called."""
+
+    __slots__ = ("_caller", "_hub", "_principal")
+
+    def __init__(self, hub: Hub, principal: Principal, caller: Caller) -> None:
+        self._hub = hub
+        self._principal = principal
+        self._caller = caller
+
+    def __enter__(self) -> Caller:
+        """One more."""
+        self._hub.count(self._principal, self._caller, 1)
+        return self._caller
+
+    def __exit__(self, *_: object) -> None:
+        """One less."""
+        self._hub.count(self._principal, self._caller, -1)
+
+
+class Watched(Generic[F]):
+    """Keeps a feed for as long as its block lasts."""
+
+    __slots__ = ("_feed", "_hub", "_key", "_registry")
+
+    def __init__(self, hub: Hub, feed: F, registry: dict[Any, F], key: object) -> None:
+        self._hub = hub
+        self._feed = feed
+        self._registry = registry
+        self._key = key
+
+    def __enter__(self) -> F:
+        """One watcher more."""
+        self._feed.watchers += 1
+        self._hub.needed.set()
+        return self._feed
+
+    def __exit__(self, *_: object) -> None:
+        """One watcher less; the last one takes the feed with it."""
+        self._feed.watchers -= 1
+        if not self._feed.watchers:
+            self._registry.pop(self._key, None)
+            self._hub.rest()
 
 
 class Hub:
@@ -55,9 +125,11 @@ class Hub:
         self._jobs: dict[tuple[int, str], JobFeed] = {}
         self._sellers: dict[int, SellerFeed] = {}
         self._streams: Counter[int] = Counter()
+        self._callers: dict[tuple[int, str], Caller] = {}
         self._hinted: set[tuple[int, str]] = set()
         self._hint = asyncio.Event()
-        self._needed = asyncio.Event()
+        self.needed = asyncio.Event()
+        """Set while anything is watched."""
         self._pages: OrderedDict[tuple[int, str, int], list[ItemResult]] = OrderedDict()
         self._reading: dict[tuple[int, str, int], asyncio.Task[list[ItemResult]]] = {}
         self._seller_look = asyncio.Lock()
@@ -66,6 +138,7 @@ class Hub:
     async def start(self) -> None:
         """Begin to look."""
         self._tasks.append(asyncio.create_task(self._poll_for_ever(), name="hub poll"))
+        self._tasks.append(asyncio.create_task(self._recheck_for_ever(), name="hub recheck"))
         if self._listening:
             listening = listen(self.database, self._hear, self._hear_anew)
             self._tasks.append(asyncio.create_task(listening, name="hub listen"))
@@ -73,6 +146,9 @@ class Hub:
     def drain(self) -> None:
         """End every stream at once, with a status that tells its client to resume elsewhere."""
         self.draining = True
+        self._wake_all()
+
+    def _wake_all(self) -> None:
         for feed in [*self._jobs.values(), *self._sellers.values()]:
             feed.bump()
 
@@ -85,40 +161,47 @@ class Hub:
         await asyncio.gather(*running, return_exceptions=True)
         self._tasks.clear()
 
-    @contextmanager
-    def stream(self, seller_id: int) -> Iterator[None]:
-        """Counts a stream for as long as the block lasts.
+    def stream(self, principal: Principal, recheck: Recheck) -> OpenStream:
+        """A context manager that counts a stream for as long as the block lasts.
+
+        Args:
+            recheck: asks whether the key is still valid; one serves all streams of the key.
 
         Raises:
             ApiError: E_RATE_LIMITED when the seller has as many as it may; E_INTERNAL while draining.
         """
         if self.draining:
             raise ApiError("E_INTERNAL", "This server is stopping. Watch again elsewhere.")
-        if self._streams[seller_id] >= self._max_streams:
+        if self._streams[principal.seller_id] >= self._max_streams:
             raise ApiError(
                 "E_RATE_LIMITED", f"At most {self._max_streams} watch streams may be open at once.", retry_after=10
             )
-        self._streams[seller_id] += 1
-        metrics.watchers.inc()
-        try:
-            yield
-        finally:
-            metrics.watchers.dec()
-            self._streams[seller_id] -= 1
-            if not self._streams[seller_id]:
-                del self._streams[seller_id]
+        key = (principal.seller_id, principal.key_id)
+        caller = self._callers.get(key)
+        return OpenStream(self, principal, Caller(recheck) if caller is None else caller)
 
-    @contextmanager
-    def job(self, job: Job, asked_at: float, answered_at: float) -> Iterator[JobFeed]:
-        """The shared feed of a job that was just read."""
+    def count(self, principal: Principal, caller: Caller, change: int) -> None:
+        """Note that the caller has one stream more or less."""
+        seller_id = principal.seller_id
+        metrics.watchers.inc(change)
+        self._streams[seller_id] += change
+        if not self._streams[seller_id]:
+            del self._streams[seller_id]
+        caller.streams += change
+        if caller.streams:
+            self._callers[seller_id, principal.key_id] = caller
+        else:
+            self._callers.pop((seller_id, principal.key_id), None)
+
+    def job(self, job: Job, asked_at: float, answered_at: float) -> Watched[JobFeed]:
+        """A context manager that gives the shared feed of a job that was just read."""
         key = (job.seller_id, job.job_id)
         feed = self._jobs.get(key)
         if feed is None:
             feed = self._jobs[key] = JobFeed(job, answered_at)
         elif feed.offer(job, asked_at, answered_at):
             feed.bump()
-        with self._watched(feed, self._jobs, key):
-            yield feed
+        return Watched(self, feed, self._jobs, key)
 
     @asynccontextmanager
     async def seller(self, seller_id: int) -> AsyncIterator[SellerFeed]:
@@ -128,23 +211,15 @@ class Hub:
             ApiError, DatabaseError: the database is away.
         """
         feed = self._sellers.setdefault(seller_id, SellerFeed())
-        with self._watched(feed, self._sellers, seller_id):
+        with Watched(self, feed, self._sellers, seller_id):
             if not feed.version:
                 await self._look_at_sellers({seller_id})
             yield feed
 
-    @contextmanager
-    def _watched(self, feed: Feed, registry: dict[Any, Any], key: Any) -> Iterator[None]:
-        feed.watchers += 1
-        self._needed.set()
-        try:
-            yield
-        finally:
-            feed.watchers -= 1
-            if not feed.watchers:
-                registry.pop(key, None)
-                if not self._jobs and not self._sellers:
-                    self._needed.clear()
+    def rest(self) -> None:
+        """Stop looking when nothing is watched."""
+        if not self._jobs and not self._sellers:
+            self.needed.clear()
 
     async def page(self, job: Job, after: int) -> list[ItemResult]:
         """Results after this sequence for a reader that lags, at most PAGE; full pages are shared.
@@ -195,11 +270,38 @@ class Hub:
         self._hinted.update(self._jobs)
         self._hint.set()
 
+    async def _recheck_for_ever(self) -> None:
+        while True:
+            await self.needed.wait()
+            await asyncio.sleep(RECHECK_SECONDS)
+            callers = list(self._callers.values())
+            for first in range(0, len(callers), RECHECKED_AT_ONCE):
+                with suppress(TimeoutError):
+                    # A key whose look-up hangs must not keep the others from theirs.
+                    async with asyncio.timeout(RECHECK_SECONDS / 2):
+                        await asyncio.gather(
+                            *(self._recheck(caller) for caller in callers[first : first + RECHECKED_AT_ONCE])
+                        )
+
+    async def _recheck(self, caller: Caller) -> None:
+        try:
+            await caller.recheck()
+        except ApiError as error:
+            # E_INTERNAL: the database is away; asked again at the next check.
+            if error.code != "E_INTERNAL":
+                caller.refusal = error
+                self._wake_all()
+        except DatabaseError:
+            pass
+        except Exception:
+            # One key that cannot be asked about must not keep the others from being.
+            log.exception("watching_failed")
+
     async def _poll_for_ever(self) -> None:
         failing = False
-        due = 0.0
+        due = paid_until = 0.0
         while True:
-            await self._needed.wait()
+            await self.needed.wait()
             began = time.monotonic()
             everything = began >= due
             try:
@@ -218,7 +320,8 @@ class Hub:
                 # One reading that fails for a reason of its own must not end all streams of the process.
                 log.exception("watching_failed")
             looked_at = time.monotonic()
-            gather = max(GATHER_SECONDS, GATHER_SHARE * (looked_at - began))
+            paid_until = max(paid_until, looked_at) + max(GATHER_SECONDS, GATHER_SHARE * (looked_at - began))
+            gather = max(paid_until - BURST_SECONDS - looked_at, 0.0)
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(gather, due - looked_at)):
                     await self._hint.wait()
@@ -229,8 +332,8 @@ class Hub:
         """Read the watched jobs, or only those hinted at, then their new results; then the watched sellers."""
         hinted, self._hinted = self._hinted, set()
         if everything:
-            # Those read on a hint since the last time need no second look.
-            stale = time.monotonic() - self.poll_seconds / 2
+            # Those read on a hint not long ago need no second look.
+            stale = time.monotonic() - self.poll_seconds * (HEARD if self._listening else 0.5)
             watched = [key for key, feed in self._jobs.items() if key in hinted or feed.answered_at <= stale]
         else:
             watched = [key for key in hinted if key in self._jobs]

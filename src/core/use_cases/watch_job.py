@@ -7,7 +7,7 @@ queue: it reads as fast as its reader takes, so it can stand still for an hour a
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,21 +18,16 @@ from core.domain.jobs import Job
 from core.domain.states import TERMINAL
 from core.errors import ApiError, Violation, internal, invalid
 from core.storage import jobs
-from core.storage.database import Connection, DatabaseError
-from core.use_cases.feeds import ItemResult, JobFeed
-from core.use_cases.hub import Hub
+from core.storage.database import DatabaseError
+from core.use_cases.feeds import ItemResult, JobFeed, Progress, Waiter
+from core.use_cases.hub import Caller, Hub, Recheck
 from core.use_cases.read_jobs import check_job_id, job_not_found
 
-RECHECK_SECONDS = 2.0
-"""A stream of a revoked key ends within 5 seconds: this, the key cache's 0.8, and what a look-up takes."""
 PROGRESS_SECONDS = 1.0
 MAX_GAPS = 5
 """Readings in a row with a missing sequence before the stream ends."""
 
 log = structlog.get_logger("core.watch")
-
-Recheck = Callable[[], Awaitable[None]]
-"""Raises ApiError when the caller's key is no longer valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,45 +46,37 @@ class ItemSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class ProgressSeen:
-    """Counters stand in ``job``. ``items_per_second`` is 0, ``eta_seconds`` None, while unknown."""
-
-    job: Job
-    items_per_second: float
-    eta_seconds: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Quiet:
     """Nothing happened for a while; the server's time, UTC."""
 
     time: datetime
 
 
-WatchEvent = JobSeen | ItemSeen | ProgressSeen | Quiet
+WatchEvent = JobSeen | ItemSeen | Progress | Quiet
 
 
 class Limits:
     """What ends a stream: draining, its age, and a key that is no longer valid; and its heartbeat.
 
     Args:
-        recheck: asks about the key.
+        caller: who watches.
         max_age: seconds.
         heartbeat: seconds of quiet after which a sign of life is sent.
         resume: words that tell the client how to go on.
     """
 
-    def __init__(self, hub: Hub, recheck: Recheck, *, max_age: float, heartbeat: float, resume: str) -> None:
+    __slots__ = ("_caller", "_ends_at", "_heartbeat", "_hub", "_quiet_at", "_resume")
+
+    def __init__(self, hub: Hub, caller: Caller, *, max_age: float, heartbeat: float, resume: str) -> None:
         now = time.monotonic()
         self._hub = hub
-        self._recheck = recheck
+        self._caller = caller
         self._resume = resume
         self._ends_at = now + max_age
-        self._check_at = now + RECHECK_SECONDS
         self._heartbeat = heartbeat
         self._quiet_at = now + heartbeat
 
-    async def check(self) -> None:
+    def check(self) -> None:
         """Called between two events.
 
         Raises:
@@ -97,23 +84,11 @@ class Limits:
         """
         if self._hub.draining:
             raise _ended(f"This server is stopping. {self._resume}")
-        now = time.monotonic()
-        if now >= self._ends_at:
+        if self._caller.refusal is not None:
+            # Raised in every stream of the key: each must not add its own traceback to the others'.
+            raise self._caller.refusal.with_traceback(None)
+        if time.monotonic() >= self._ends_at:
             raise _ended(f"This stream has reached its greatest age. {self._resume}")
-        if now >= self._check_at:
-            self._check_at = now + RECHECK_SECONDS
-            try:
-                await self._recheck()
-            except ApiError as error:
-                if error.code != "E_INTERNAL":
-                    raise
-                # The database is away: asked again at the next check.
-            except DatabaseError:
-                pass
-
-    def is_due(self) -> bool:
-        """Whether check() would do more than look at the clock."""
-        return self._hub.draining or time.monotonic() >= min(self._check_at, self._ends_at)
 
     def spoke(self) -> None:
         """Something was sent."""
@@ -125,7 +100,7 @@ class Limits:
 
     def seconds_left(self) -> float:
         """Until something is due here."""
-        return min(self._ends_at, self._check_at, self._quiet_at) - time.monotonic()
+        return min(self._ends_at, self._quiet_at) - time.monotonic()
 
 
 def _ended(words: str) -> ApiError:
@@ -163,39 +138,66 @@ async def watch_job(
     if after_sequence < 0:
         raise _bad_cursor("must be at least 0")
     check_job_id(job_id)
-
-    async def find(connection: Connection) -> Job | None:
-        return await jobs.find(connection, principal.seller_id, job_id)
-
-    with hub.stream(principal.seller_id):
+    with hub.stream(principal, recheck) as caller:
         asked_at = time.monotonic()
-        job = await hub.database.read(find)
-        if job is None:
-            raise job_not_found()
-        if after_sequence > job.last_sequence:
-            raise _bad_cursor(f"must be at most {job.last_sequence}, the last sequence of this job")
-        limits = Limits(
-            hub,
-            recheck,
-            max_age=max_age,
-            heartbeat=heartbeat,
-            resume="Watch again from the last sequence seen.",
-        )
+        job = await _find(hub, principal.seller_id, job_id, after_sequence)
+        resume = "Watch again from the last sequence seen."
+        limits = Limits(hub, caller, max_age=max_age, heartbeat=heartbeat, resume=resume)
         with hub.job(job, asked_at, time.monotonic()) as feed:
+            told = _Told(job, after_sequence)
             yield JobSeen(job)
-            async for event in _follow(hub, feed, _Told(job, after_sequence), limits):
-                yield event
+            with Waiter(feed) as waiter:
+                while True:
+                    limits.check()
+                    version, job = feed.version, feed.job
+                    results: Sequence[ItemResult] = ()
+                    if told.cursor < job.last_sequence:
+                        results = await _results(hub, feed, told)
+                    for result in results:
+                        limits.check()
+                        yield told.item(job, result)
+                    news = told.news(feed)
+                    if news is not None:
+                        yield news
+                    if told.is_done(feed.job):
+                        if not told.job_was_last_word:
+                            yield told.word_of(feed.job)
+                        return
+                    if results or news is not None:
+                        limits.spoke()
+                    elif limits.is_quiet():
+                        yield Quiet(datetime.now(UTC))
+                        limits.spoke()
+                    if results and told.cursor < feed.job.last_sequence:
+                        continue
+                    pause = min(limits.seconds_left(), told.seconds_to_progress(feed))
+                    if told.cursor < feed.job.last_sequence:
+                        # The database is away, or a result is missing.
+                        version, pause = feed.version, min(pause, hub.poll_seconds)
+                    results, news = (), None  # not held while waiting
+                    await waiter.wait(version, max(pause, 0.01))
+
+
+async def _find(hub: Hub, seller_id: int, job_id: str, after_sequence: int) -> Job:
+    job = await hub.database.read(lambda connection: jobs.find(connection, seller_id, job_id))
+    if job is None:
+        raise job_not_found()
+    if after_sequence > job.last_sequence:
+        raise _bad_cursor(f"must be at most {job.last_sequence}, the last sequence of this job")
+    return job
 
 
 class _Told:
     """What one stream has told so far."""
 
+    __slots__ = ("_gaps", "_progress", "_progress_at", "_state", "cursor", "job_was_last_word")
+
     def __init__(self, job: Job, cursor: int) -> None:
-        self.job = job
+        self._state = job.status, job.retries
         self.cursor = cursor
         self.job_was_last_word = True
         self._gaps = 0
-        self._progress = _standing(job, 0)
+        self._progress = Progress(job).standing
         self._progress_at = time.monotonic() + PROGRESS_SECONDS
 
     def note_gap(self, job: Job) -> None:
@@ -214,24 +216,25 @@ class _Told:
 
     def word_of(self, job: Job) -> JobSeen:
         """The job as it stands."""
-        self.job, self.job_was_last_word = job, True
-        self._progress = _standing(job, 0)
+        self._state, self.job_was_last_word = (job.status, job.retries), True
+        self._progress = Progress(job).standing
         return JobSeen(job)
 
     def news(self, feed: JobFeed) -> WatchEvent | None:
         """A change of status, or progress, that is to be told now."""
-        job, now = feed.job, time.monotonic()
-        if (job.status, job.retries) != (self.job.status, self.job.retries) and (
+        job, progress = feed.job, feed.progress
+        if (job.status, job.retries) != self._state and (
             job.status not in TERMINAL or self.cursor >= job.last_sequence
         ):
             return self.word_of(job)
-        rate = feed.items_per_second()
-        standing = _standing(job, rate)
-        if now < self._progress_at or standing == self._progress:
+        if progress.standing == self._progress:
             return None
-        self._progress, self._progress_at = standing, now + PROGRESS_SECONDS
+        now = time.monotonic()
+        if now < self._progress_at:
+            return None
+        self._progress, self._progress_at = progress.standing, now + PROGRESS_SECONDS
         self.job_was_last_word = False
-        return ProgressSeen(job, rate, job.pending / rate if rate else None)
+        return progress
 
     def is_done(self, job: Job) -> bool:
         """Whether all is told; of a cancelled job some items may still be on the wire."""
@@ -239,51 +242,14 @@ class _Told:
 
     def seconds_to_progress(self, feed: JobFeed) -> float:
         """Until progress may be told; as good as never when there is none."""
-        if _standing(feed.job, feed.items_per_second()) == self._progress:
+        if feed.progress.standing == self._progress:
             return 3600.0
         return self._progress_at - time.monotonic()
 
 
-def _standing(job: Job, rate: float) -> tuple[object, ...]:
-    return job.pending, job.successful, job.failed, job.skipped, job.status, job.waiting_reason, rate > 0
-
-
-async def _follow(hub: Hub, feed: JobFeed, told: _Told, limits: Limits) -> AsyncIterator[WatchEvent]:
-    while True:
-        await limits.check()
-        version, job = feed.version, feed.job
-        results = await _results(hub, feed, told)
-        for result in results:
-            if limits.is_due():
-                await limits.check()
-            yield told.item(job, result)
-        if results:
-            limits.spoke()
-        news = told.news(feed)
-        if news is not None:
-            yield news
-            limits.spoke()
-        if told.is_done(feed.job):
-            if not told.job_was_last_word:
-                yield told.word_of(feed.job)
-            return
-        if limits.is_quiet():
-            yield Quiet(datetime.now(UTC))
-            limits.spoke()
-        if results and told.cursor < feed.job.last_sequence:
-            continue
-        pause = min(limits.seconds_left(), told.seconds_to_progress(feed))
-        if told.cursor < feed.job.last_sequence:
-            # The database is away, or a result is missing.
-            version, pause = feed.version, min(pause, hub.poll_seconds)
-        await feed.wait(version, max(pause, 0.01))
-
-
 async def _results(hub: Hub, feed: JobFeed, told: _Told) -> list[ItemResult]:
-    """What follows the cursor, without a gap; empty when there is nothing or the database is away."""
+    """What follows the cursor, without a gap; empty when the database is away or a result is missing."""
     job, cursor = feed.job, told.cursor
-    if cursor >= job.last_sequence:
-        return []
     results = feed.after(cursor)
     if results is None:
         try:
@@ -309,25 +275,26 @@ async def watch_jobs(
             were forgotten: it reloads and watches again.
     """
     resume = "Watch again; the active jobs are told first."
-    with hub.stream(principal.seller_id):
-        limits = Limits(hub, recheck, max_age=max_age, heartbeat=heartbeat, resume=resume)
+    with hub.stream(principal, recheck) as caller:
+        limits = Limits(hub, caller, max_age=max_age, heartbeat=heartbeat, resume=resume)
         async with hub.seller(principal.seller_id) as feed:
             version = feed.version
             for job in feed.after(0):
                 if job.status not in TERMINAL:
                     yield JobSeen(job)
-            while True:
-                await limits.check()
-                seen, version = version, feed.version
-                if feed.forgotten > seen:
-                    raise _ended(f"This stream fell behind. {resume}")
-                for job in feed.after(seen):
-                    yield JobSeen(job)
-                    limits.spoke()
-                if limits.is_quiet():
-                    yield Quiet(datetime.now(UTC))
-                    limits.spoke()
-                await feed.wait(version, max(limits.seconds_left(), 0.01))
+            with Waiter(feed) as waiter:
+                while True:
+                    limits.check()
+                    seen, version = version, feed.version
+                    if feed.forgotten > seen:
+                        raise _ended(f"This stream fell behind. {resume}")
+                    for job in feed.after(seen):
+                        yield JobSeen(job)
+                        limits.spoke()
+                    if limits.is_quiet():
+                        yield Quiet(datetime.now(UTC))
+                        limits.spoke()
+                    await waiter.wait(version, max(limits.seconds_left(), 0.01))
 
 
 def _bad_cursor(rule: str) -> ApiError:
