@@ -28,7 +28,8 @@ async def run(campaign: Campaign) -> None:
                 size = chance.choice((1, 3, 10, 25, 40, 120))
                 taken, share[:] = share[:size], share[size:]
                 environment = chance.choice(("live", "test"))
-                await clients.create(seller, environment, taken, tries=2000)
+                # While workers die faster than they work, all slots of a seller stay taken for minutes.
+                await clients.create(seller, environment, taken, tries=20_000)
 
         async def kill() -> None:
             for number in range(volumes.worker_kills):
