@@ -7,6 +7,7 @@ and the metrics of every process that ever lived (prometheus keeps them in mappe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import os
@@ -217,7 +218,8 @@ class Cluster:
         everything += [getattr(self, name) for name in ("gateway", "core_server", "sandbox") if hasattr(self, name)]
         for process in everything:
             if process.pid is not None:
-                os.kill(process.pid, signal.SIGCONT)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGCONT)
         await asyncio.gather(*(process.stop(5.0) for process in everything), return_exceptions=True)
         if self._forked and hasattr(self, "launcher"):
             await self.launcher.stop()

@@ -192,11 +192,11 @@ class Launcher:
             self._up.set_exception(RuntimeError(f"the launcher did not start, see {self._folder}/workers.log"))
 
     @staticmethod
-    def _of(futures: dict[int, asyncio.Future[int]] | dict[int, asyncio.Future[str]], pid: int) -> asyncio.Future:  # type: ignore[type-arg]
-        return futures.setdefault(pid, asyncio.get_running_loop().create_future())
+    def _of(futures: dict[int, asyncio.Future[int]] | dict[int, asyncio.Future[str]], order: int) -> asyncio.Future:  # type: ignore[type-arg]
+        return futures.setdefault(order, asyncio.get_running_loop().create_future())
 
-    async def fork(self, environment: Mapping[str, str]) -> tuple[int, asyncio.Future[int]]:
-        """A new worker with this environment: its process id, and its exit code to be awaited."""
+    async def fork(self, environment: Mapping[str, str]) -> tuple[int, int, asyncio.Future[int]]:
+        """A new worker with this environment: its order, its process id, and its exit code to be awaited."""
         assert self._process is not None
         assert self._process.stdin is not None
         order = next(self._orders)
@@ -205,11 +205,11 @@ class Launcher:
         line = json.dumps({"order": order, "environment": dict(environment)}) + "\n"
         self._process.stdin.write(line.encode())
         pid = await asyncio.wait_for(started, READY_SECONDS)
-        return pid, self._of(self._exited, pid)
+        return order, pid, self._of(self._exited, order)
 
-    async def owner(self, pid: int) -> str:
-        """The worker's owner id, once it is ready; empty when it died before."""
-        return str(await asyncio.wait_for(asyncio.shield(self._of(self._ready, pid)), READY_SECONDS))
+    async def owner(self, order: int) -> str:
+        """The owner id of the worker of this order, once it is ready; empty when it died before."""
+        return str(await asyncio.wait_for(asyncio.shield(self._of(self._ready, order)), READY_SECONDS))
 
     async def stop(self) -> None:
         """End it, and with it every worker that is left."""
@@ -245,8 +245,8 @@ class ForkedWorker:
     async def start(self, **more: str) -> None:
         """See ``Killable``; ``more`` is added to the environment of this life."""
         self.owner = ""
-        self._pid, self._exited = await self._launcher.fork({**self.environment, **more})
-        self.owner = await self._launcher.owner(self._pid)
+        order, self._pid, self._exited = await self._launcher.fork({**self.environment, **more})
+        self.owner = await self._launcher.owner(order)
 
     async def kill(self) -> None:
         """See ``Killable``."""

@@ -8,8 +8,8 @@ A worker that is killed hundreds of times must not take a second each time to st
   happens after them can be seen within a test.
 
 Orders come as JSON lines on standard input, ``{"order": id, "environment": {...}}``; the answers are
-``{"order": id, "started": pid}``, ``{"ready": pid}`` and ``{"exited": pid, "code": code}``. When standard input ends,
-every worker is killed.
+``{"order": id, "started": pid}``, ``{"ready": id, "owner": owner}`` and ``{"exited": id, "code": code}``: process ids
+come again within hours of killing. When standard input ends, every worker is killed.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def scale_time(divisor: float) -> None:
     follow_ups.LATE_DELAYS = (first / divisor, second / divisor, third / divisor, fourth / divisor)
 
 
-async def work() -> None:
-    """A worker until SIGTERM, or until its fate."""
+async def work(order: int) -> None:
+    """The worker of this order, until SIGTERM or until its fate."""
     settings = Settings(_env_file=None)
     log.configure(log_format=settings.log_format, level=settings.log_level)
     divisor = float(os.environ.get(SCALE) or 1)
@@ -81,7 +81,7 @@ async def work() -> None:
         worker.context.reached = fate.reached
         fate.arm_requests()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.context.stopping.set)
-    say(ready=os.getpid(), owner=worker.context.owner)
+    say(ready=order, owner=worker.context.owner)
     try:
         await worker.run()
     finally:
@@ -89,14 +89,14 @@ async def work() -> None:
         await application.close()
 
 
-def become_worker(environment: dict[str, str]) -> None:
+def become_worker(order: int, environment: dict[str, str]) -> None:
     """The forked child: never returns."""
     code = 1
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.environ.clear()
         os.environ.update(environment)
-        uvloop.run(work())
+        uvloop.run(work(order))
         code = 0
     except BaseException as error:
         sys.stderr.write(json.dumps({"event": "worker_died", "error": repr(error)}) + "\n")
@@ -106,7 +106,7 @@ def become_worker(environment: dict[str, str]) -> None:
 
 def main() -> None:
     """Take orders until standard input ends."""
-    children: dict[int, int] = {}
+    children: dict[int, tuple[int, int]] = {}
     rest = b""
     with selectors.DefaultSelector() as selector:
         selector.register(0, selectors.EVENT_READ)
@@ -114,15 +114,15 @@ def main() -> None:
         while True:
             for key, _ in selector.select():
                 if key.fd != 0:
-                    pid = children.pop(key.fd)
+                    number, pid = children.pop(key.fd)
                     selector.unregister(key.fd)
                     os.close(key.fd)
                     _, status = os.waitpid(pid, 0)
-                    say(exited=pid, code=os.waitstatus_to_exitcode(status))
+                    say(exited=number, code=os.waitstatus_to_exitcode(status))
                     continue
                 chunk = os.read(0, 1 << 16)
                 if not chunk:
-                    for pid in children.values():
+                    for _, pid in children.values():
                         with contextlib.suppress(ProcessLookupError):
                             os.kill(pid, signal.SIGKILL)
                     return
@@ -135,9 +135,9 @@ def main() -> None:
                         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
                         for descriptor in children:
                             os.close(descriptor)
-                        become_worker(order["environment"])
+                        become_worker(order["order"], order["environment"])
                     descriptor = os.pidfd_open(pid)
-                    children[descriptor] = pid
+                    children[descriptor] = (order["order"], pid)
                     selector.register(descriptor, selectors.EVENT_READ)
                     say(order=order["order"], started=pid)
 
