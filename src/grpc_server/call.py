@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.domain.api_key import Principal
+from core.use_cases.authorize import RateState
 
 Metadata = list[tuple[str, str | bytes]]
 Behaviour = Callable[[Any, Any], Awaitable[Any]]
@@ -31,10 +32,12 @@ class Call:
     initial: Metadata = field(default_factory=list)
     initial_sent: bool = False
     trailing: Metadata = field(default_factory=list)
-    bound: dict[str, Any] = field(default_factory=dict)
-    """What is bound to every log line of the call, by name, as tokens to undo it."""
     status: str = "OK"
     code: str = ""
+
+    def note_rate(self, rate: RateState) -> None:
+        """Tell the caller what it has left of its rate."""
+        self.initial += (("ratelimit-policy", rate.policy), ("ratelimit", rate.state))
 
     async def send_initial(self, context: Any) -> None:
         """Send the initial metadata, once."""
@@ -60,4 +63,3 @@ def current_principal() -> Principal:
 
 
 enter = _current.set
-leave = _current.reset

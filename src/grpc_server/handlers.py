@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import grpc
@@ -71,7 +71,7 @@ def build_handlers(application: Application, hub: Hub) -> Handlers:
 def _wrapped(application: Application, method: str, handler: Any, patience: Patience) -> Any:
     settings = application.settings
     streams = handler.response_streaming
-    inner = _writing(handler.unary_stream, patience) if streams else handler.unary_unary
+    inner = partial(patience.watch, handler.unary_stream) if streams else handler.unary_unary
     admitted = _admitted(application, method, inner)
     # A stream has a greatest age instead of a deadline.
     limited = admitted if streams else with_deadline(admitted, settings.default_deadline_seconds)
@@ -99,13 +99,3 @@ def _admitted(application: Application, method: str, behaviour: Behaviour) -> Be
         token = application.settings.operator_token
         return admitting_operators(behaviour, token.get_secret_value() if token else None)
     return admitting_keys(behaviour, application.authorizer, access_of(demand))
-
-
-def _writing(stream: Callable[[Any, Any], AsyncIterator[Any]], patience: Patience) -> Behaviour:
-    """A generator method as a behaviour that writes to the context."""
-    assert inspect.isasyncgenfunction(stream)  # noqa: S101 - a mistake of ours, found when the server is built
-
-    async def run(request: Any, context: Any) -> None:
-        await patience.write_all(stream(request, context), context)
-
-    return run

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import aclosing
 from typing import Any
 
 from core.errors import ApiError
+from grpc_server.call import Behaviour
 
 PATIENCE_SECONDS = 60.0
 """Time for a reader to make room for one message."""
@@ -23,23 +22,16 @@ class Patience:
         self._ended: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def write_all(self, messages: AsyncIterator[Any], context: Any) -> None:
-        """Write each message as fast as the reader takes them; nothing is kept but the one being written.
+    async def watch(self, stream: Behaviour, request: Any, context: Any) -> None:
+        """Run a stream, which writes to the context it is given as fast as the reader takes it.
 
         Raises:
             ApiError: E_INTERNAL when the reader has not made room for one message within PATIENCE_SECONDS.
         """
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine runs in a task
-        closing: Any = messages
         try:
-            async with aclosing(closing):
-                async for message in messages:
-                    self._writing[task] = time.monotonic()
-                    if self._timer is None:
-                        self._set(PATIENCE_SECONDS)
-                    await context.write(message)
-                    del self._writing[task], message
+            await stream(request, PatientContext(self, task, context))
         except asyncio.CancelledError:
             if task not in self._ended or task.uncancel():
                 raise
@@ -48,6 +40,16 @@ class Patience:
         finally:
             self._writing.pop(task, None)
             self._ended.discard(task)
+
+    def begin(self, task: asyncio.Task[Any]) -> None:
+        """The task waits for room from now on."""
+        self._writing[task] = time.monotonic()
+        if self._timer is None:
+            self._set(PATIENCE_SECONDS)
+
+    def end(self, task: asyncio.Task[Any]) -> None:
+        """It has got it."""
+        self._writing.pop(task, None)
 
     def _set(self, seconds: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
@@ -63,3 +65,20 @@ class Patience:
             del self._writing[task]
             self._ended.add(task)
             task.cancel()
+
+
+class PatientContext:
+    """As much of a context as a stream needs."""
+
+    __slots__ = ("_context", "_patience", "_task")
+
+    def __init__(self, patience: Patience, task: asyncio.Task[Any], context: Any) -> None:
+        self._patience = patience
+        self._task = task
+        self._context = context
+
+    async def write(self, message: Any) -> None:
+        """Send a message; waits until the reader has made room."""
+        self._patience.begin(self._task)
+        await self._context.write(message)
+        self._patience.end(self._task)

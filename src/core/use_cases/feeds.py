@@ -44,7 +44,7 @@ class Feed:
     def __init__(self) -> None:
         self.watchers = 0
         self.version = 0
-        self.waiters: set[Waiter] = set()
+        self.waiters: list[Waiter] = []
 
     def bump(self) -> None:
         """Tell all watchers that there is something new."""
@@ -60,22 +60,23 @@ class Waiter:
     timer already set does for it. A timer for each wait cost as much as the rest of the wait.
     """
 
-    __slots__ = ("_feed", "_future", "_rings_at", "_timer", "_until")
+    __slots__ = ("_feed", "_future", "_loop", "_rings_at", "_timer", "_until")
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
+        self._loop = asyncio.get_running_loop()
         self._future: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = self._until = 0.0
 
     def __enter__(self) -> Waiter:
         """From here on changes are heard."""
-        self._feed.waiters.add(self)
+        self._feed.waiters.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
         """Stop hearing."""
-        self._feed.waiters.discard(self)
+        self._feed.waiters.remove(self)
         if self._timer is not None:
             self._timer.cancel()
 
@@ -83,11 +84,10 @@ class Waiter:
         """Return when the feed's version is no longer ``seen``, or after so many seconds."""
         if self._feed.version != seen or seconds <= 0:
             return
-        loop = asyncio.get_running_loop()
         self._until = time.monotonic() + seconds
         if self._timer is None or self._until < self._rings_at:
-            self._set(loop, seconds)
-        self._future = loop.create_future()
+            self._set(seconds)
+        self._future = self._loop.create_future()
         try:
             await self._future
         finally:
@@ -98,19 +98,19 @@ class Waiter:
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
 
-    def _set(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+    def _set(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._rings_at = self._until
-        self._timer = loop.call_later(seconds, self._ring, loop)
+        self._timer = self._loop.call_later(seconds, self._ring)
 
-    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _ring(self) -> None:
         self._timer = None
         if self._future is None:
             return
         left = self._until - time.monotonic()
         if left > 0:
-            self._set(loop, left)
+            self._set(left)
         else:
             self.wake()
 

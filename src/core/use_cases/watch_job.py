@@ -7,7 +7,7 @@ queue: it reads as fast as its reader takes, so it can stand still for an hour a
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -111,12 +111,13 @@ async def watch_job(
     hub: Hub,
     principal: Principal,
     job_id: str,
+    tell: Callable[[WatchEvent], Awaitable[None]],
     *,
     after_sequence: int,
     recheck: Recheck,
     max_age: float,
     heartbeat: float,
-) -> AsyncIterator[WatchEvent]:
+) -> None:
     """The job as it stands, then every item result after the cursor exactly once, in order, then the end.
 
     A change of the job's status is told by the job as it then stands, after the results that led to it;
@@ -125,6 +126,7 @@ async def watch_job(
     the database is away.
 
     Args:
+        tell: takes an event; returns when there is room for the next one.
         after_sequence: the last sequence the caller has seen; 0 for all.
         recheck: asks whether the caller's key is still valid.
         max_age: seconds after which the stream ends with a word to resume.
@@ -145,7 +147,7 @@ async def watch_job(
         limits = Limits(hub, caller, max_age=max_age, heartbeat=heartbeat, resume=resume)
         with hub.job(job, asked_at, time.monotonic()) as feed:
             told = _Told(job, after_sequence)
-            yield JobSeen(job)
+            await tell(JobSeen(job))
             with Waiter(feed) as waiter:
                 while True:
                     limits.check()
@@ -155,18 +157,18 @@ async def watch_job(
                         results = await _results(hub, feed, told)
                     for result in results:
                         limits.check()
-                        yield told.item(job, result)
+                        await tell(told.item(job, result))
                     news = told.news(feed)
                     if news is not None:
-                        yield news
+                        await tell(news)
                     if told.is_done(feed.job):
                         if not told.job_was_last_word:
-                            yield told.word_of(feed.job)
+                            await tell(told.word_of(feed.job))
                         return
                     if results or news is not None:
                         limits.spoke()
                     elif limits.is_quiet():
-                        yield Quiet(datetime.now(UTC))
+                        await tell(Quiet(datetime.now(UTC)))
                         limits.spoke()
                     if results and told.cursor < feed.job.last_sequence:
                         continue
@@ -266,9 +268,15 @@ async def _results(hub: Hub, feed: JobFeed, told: _Told) -> list[ItemResult]:
 
 
 async def watch_jobs(
-    hub: Hub, principal: Principal, *, recheck: Recheck, max_age: float, heartbeat: float
-) -> AsyncIterator[JobSeen | Quiet]:
-    """The seller's active jobs as they stand, then each job that changes, appears or ends.
+    hub: Hub,
+    principal: Principal,
+    tell: Callable[[JobSeen | Quiet], Awaitable[None]],
+    *,
+    recheck: Recheck,
+    max_age: float,
+    heartbeat: float,
+) -> None:
+    """The seller's active jobs as they stand, then each job that changes, appears or ends; arguments as above.
 
     Raises:
         ApiError: as for watch_job, and E_INTERNAL when the reader was left so far behind that ends of jobs
@@ -281,7 +289,7 @@ async def watch_jobs(
             version = feed.version
             for job in feed.after(0):
                 if job.status not in TERMINAL:
-                    yield JobSeen(job)
+                    await tell(JobSeen(job))
             with Waiter(feed) as waiter:
                 while True:
                     limits.check()
@@ -289,10 +297,10 @@ async def watch_jobs(
                     if feed.forgotten > seen:
                         raise _ended(f"This stream fell behind. {resume}")
                     for job in feed.after(seen):
-                        yield JobSeen(job)
+                        await tell(JobSeen(job))
                         limits.spoke()
                     if limits.is_quiet():
-                        yield Quiet(datetime.now(UTC))
+                        await tell(Quiet(datetime.now(UTC)))
                         limits.spoke()
                     await waiter.wait(version, max(limits.seconds_left(), 0.01))
 

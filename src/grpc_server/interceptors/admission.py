@@ -10,7 +10,7 @@ from structlog.contextvars import bind_contextvars
 
 from core.domain import api_key
 from core.errors import ApiError
-from core.use_cases.authorize import Authorizer, RateState
+from core.use_cases.authorize import Authorizer
 from grpc_server.call import Behaviour, Call, current_call
 from grpc_server.methods import AccessOf
 
@@ -27,12 +27,8 @@ def admitting_keys(behaviour: Behaviour, authorizer: Authorizer, access_of: Acce
         principal = await authorizer.authenticate(secret, call.address)
         call.principal = principal
         call.key_digest = api_key.digest(secret or "")
-
-        def told(rate: RateState) -> None:
-            call.initial += (("ratelimit-policy", rate.policy), ("ratelimit", rate.state))
-
-        await authorizer.admit(principal, access_of(request), told)
-        call.bound |= bind_contextvars(key_id=principal.key_id)
+        await authorizer.admit(principal, access_of(request), call.note_rate)
+        bind_contextvars(key_id=principal.key_id)
         await call.send_initial(context)
         return await behaviour(request, context)
 

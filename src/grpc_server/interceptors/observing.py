@@ -12,11 +12,11 @@ from typing import Any
 from urllib.parse import unquote
 
 import structlog
-from structlog.contextvars import bind_contextvars, reset_contextvars
+from structlog.contextvars import bind_contextvars
 
 from core import metrics
 from core.settings import is_loopback
-from grpc_server.call import Behaviour, Call, enter, leave
+from grpc_server.call import Behaviour, Call, enter
 
 log = structlog.get_logger("grpc_server.call")
 
@@ -25,6 +25,7 @@ SLOW_SECONDS = 1.0
 
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}", re.ASCII)
 _PEER = re.compile(r"ipv[46]:\[?([0-9a-fA-F:.]+)(?:%[^\]]*)?\]?:[0-9]+", re.ASCII)
+_NONE: frozenset[str] = frozenset()
 _ADDRESS = re.compile(r"[0-9a-fA-F:.]{2,45}", re.ASCII)
 
 
@@ -44,8 +45,9 @@ def observed(method: str, behaviour: Behaviour, proxies: frozenset[str], *, read
         began = time.monotonic()
         call = _call(method, context, proxies)
         call.initial.append(("x-request-id", call.request_id))
-        entered = enter(call)
-        call.bound |= bind_contextvars(request_id=call.request_id)
+        # Nothing of this is undone: every call is answered in a task, and so in a context, of its own.
+        enter(call)
+        bind_contextvars(request_id=call.request_id)
         try:
             return await behaviour(request, context)
         except asyncio.CancelledError:
@@ -58,8 +60,6 @@ def observed(method: str, behaviour: Behaviour, proxies: frozenset[str], *, read
             if call.code:
                 metrics.refusals.labels(call.code).inc()
             _write_line(name, call, took, quiet=reads)
-            reset_contextvars(**call.bound)
-            leave(entered)
 
     return run
 
@@ -80,7 +80,7 @@ def _write_line(name: str, call: Call, took: float, *, quiet: bool) -> None:
 def _call(method: str, context: Any, proxies: frozenset[str]) -> Call:
     sent = context.invocation_metadata() or ()
     metadata = {str(key): value for key, value in sent}
-    repeated: frozenset[str] = frozenset()
+    repeated = _NONE
     if len(metadata) != len(sent):
         repeated = frozenset(key for key, count in Tally(str(key) for key, _ in sent).items() if count > 1)
     request_id = metadata.get("x-request-id")
