@@ -13,27 +13,6 @@ from core.ports.marketplace import ListingDraft, SellerModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """A leased run of consecutive items of one job. ``fence`` rose at the claim and guards every write;
-    ``returns`` counts how often in a row the run came back without a result; ``starts_job``: at the claim the
-    job was still queued."""
-
-    seller_id: int
-    job_id: str
-    environment: Environment
-    first_ordinal: int
-    last_ordinal: int
-    fence: int
-    returns: int
-    starts_job: bool
-
-    @property
-    def size(self) -> int:
-        """Items in the run, done ones included."""
-        return self.last_ordinal - self.first_ordinal + 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobTerms:
     """What was frozen into a job at its acceptance. ``trace_context``: of the request that made it, when traced;
     ``retries``: how often it had been retried when the run began."""
@@ -54,6 +33,28 @@ class JobTerms:
     currency: str
     trace_context: str | None = None
     retries: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A leased run of consecutive items of one job. ``fence`` rose at the claim and guards every write;
+    ``returns`` counts how often in a row the run came back without a result; ``starts_job``: at the claim the
+    job was still queued; ``terms``: as they stood at the claim."""
+
+    seller_id: int
+    job_id: str
+    environment: Environment
+    first_ordinal: int
+    last_ordinal: int
+    fence: int
+    returns: int
+    starts_job: bool
+    terms: JobTerms
+
+    @property
+    def size(self) -> int:
+        """Items in the run, done ones included."""
+        return self.last_ordinal - self.first_ordinal + 1
 
 
 class WorkItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -149,7 +150,8 @@ class FollowUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What a write of results really did. ``accepted`` results counted; those missing were fenced off."""
+    """What a write of results really did. ``accepted`` results counted; those missing were fenced off. ``ended``: the
+    job is cancelled, or stopped by its account's failure."""
 
     successful: int
     failed: int
@@ -157,6 +159,7 @@ class Recorded:
     accepted: int
     doubted: int
     status: JobStatus
+    ended: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

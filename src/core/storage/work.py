@@ -18,12 +18,13 @@ from core.storage.database import Connection
 from core.storage.statements import load
 
 _SQL = load("work")
+_JSON = msgspec.json.Encoder().encode
 
 FIRST_CHECK_SECONDS = 5.0
 """When a listing just made is looked at for the first time: pictures are loading until then."""
 
 
-class ItemResult(msgspec.Struct, kw_only=True, gc=False):
+class ItemResult(msgspec.Struct, kw_only=True, gc=False, omit_defaults=True):
     """What became of one item, as the record statement reads it.
 
     ``outcome``: success, failed, skipped, deferred (stays pending, tried again), unknown (to be searched
@@ -84,6 +85,7 @@ async def claim(
             fence=row[5],
             returns=row[6],
             starts_job=row[7],
+            terms=_terms(row[8:]),
         )
         for row in await cursor.fetchall()
     ]
@@ -115,8 +117,10 @@ async def job_terms(connection: Connection, seller_id: int, job_id: str) -> JobT
     """What was frozen into the job, and its present status."""
     cursor = await connection.execute(_SQL["select_job_terms"], {"seller_id": seller_id, "job_id": job_id})
     row = await cursor.fetchone()
-    if row is None:
-        return None
+    return _terms(row) if row else None
+
+
+def _terms(row: tuple[Any, ...]) -> JobTerms:
     frozen = dict(row[4])
     frozen["margin_percent"] = Decimal(frozen["margin_percent"])
     frozen["tariff_percent"] = Decimal(frozen["tariff_percent"])
@@ -212,10 +216,10 @@ async def insert_intents(
             "fence": run.fence,
             "owner": owner,
             "marketplace_user_id": marketplace_user_id,
-            "ordinals": [ordinal for ordinal, _, _ in intents],
-            "intents": msgspec.json.encode(
-                [{"ordinal": ordinal, "sku": sku, "draft": draft} for ordinal, sku, draft in intents]
-            ).decode(),
+            # One text each: psycopg writes a list item by item, in Python. A SKU has no comma, JSON no line feed.
+            "ordinals": ",".join([str(ordinal) for ordinal, _, _ in intents]),
+            "skus": ",".join([sku for _, sku, _ in intents]),
+            "drafts": b"\n".join([_JSON(draft) for _, _, draft in intents]).decode(),
         },
     )
     granted: Granted = {row[0]: None for row in await cursor.fetchall()}
@@ -225,7 +229,7 @@ async def insert_intents(
             {
                 "seller_id": run.seller_id,
                 "environment": run.environment,
-                "skus": sorted(granted),
+                "skus": ",".join(sorted(granted)),
                 "fence": run.fence,
                 "owner": owner,
             },
@@ -284,7 +288,7 @@ async def record(
             "owner": owner,
             "state": reconciling or "sending",
             "reconciling": reconciling is not None,
-            "results": msgspec.json.encode(results).decode(),
+            "results": _JSON(results).decode(),
             "first_ordinal": first_ordinal,
             "settle": settle,
             "first_search": first_search,
@@ -320,14 +324,23 @@ async def record(
         accepted=row[4],
         doubted=row[5],
         status=JobStatus(row[6]),
+        ended=row[7],
     )
 
 
-async def end_run(connection: Connection, run: Run, *, owner: str, delay: float, returns: int) -> None:
+async def end_run(
+    connection: Connection, run: Run, *, owner: str, delay: float, returns: int, recorded: Recorded | None = None
+) -> None:
     """Give a run back: deleted when nothing of it is left to be tried, else due again after ``delay``
     seconds. What it brings back into a cancelled or stopped job ends with the job. In the caller's transaction,
-    which locks the job's row here."""
-    await jobs.close_leftovers(connection, run.seller_id, run.job_id)
+    which locks the job's row here.
+
+    Args:
+        recorded: what this transaction has just recorded, and done nothing since: the job's row is locked by that,
+            and its state known.
+    """
+    if recorded is None or recorded.ended:
+        await jobs.close_leftovers(connection, run.seller_id, run.job_id)
     await connection.execute(
         _SQL["end_run"],
         {

@@ -189,7 +189,14 @@ class Recorder:
                     failure=stop,
                     retries=self._terms.retries,
                 )
-            await work.end_run(connection, self._run, owner=self._context.owner, delay=delay, returns=returns)
+            await work.end_run(
+                connection,
+                self._run,
+                owner=self._context.owner,
+                delay=delay,
+                returns=returns,
+                recorded=recorded if stop is None else None,
+            )
             return recorded
 
         await self._context.point("before_result_commit")

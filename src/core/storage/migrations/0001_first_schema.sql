@@ -172,8 +172,9 @@ CREATE INDEX jobs_scheduled ON jobs (scheduled_for) WHERE status = 'scheduled';
 
 -- One row a SKU of a job, by ordinal: a page without a filter is a range, whatever the offset. No second
 -- index and no foreign key on purpose: each would double the cost of accepting a job (measured); what reads
--- by status or sequence reads the one job's range. The lower fillfactor keeps the result's
--- update on its page.
+-- by status or sequence reads the one job's range. A result is twice as long as the pending item and all of a page
+-- get theirs in one transaction: the low fillfactor leaves room for both versions, so that they stay on their page and
+-- the key's index is not written again (5 of 65 us an item; accepting a job costs 5 % more).
 CREATE TABLE job_items (
     seller_id bigint NOT NULL,
     job_id uuid NOT NULL,
@@ -195,7 +196,7 @@ CREATE TABLE job_items (
     CONSTRAINT job_items_results_have_a_sequence CHECK ((status = 'pending') = (sequence IS NULL)),
     CONSTRAINT job_items_success_has_a_listing CHECK (status <> 'success' OR listing_id IS NOT NULL),
     CONSTRAINT job_items_failures_say_why CHECK (status NOT IN ('failed', 'skipped') OR error IS NOT NULL)
-) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02);
+) WITH (fillfactor = 35, autovacuum_vacuum_scale_factor = 0.02);
 
 -- Results that a retry replaced, so that the sequences of a job stay without holes for ever.
 CREATE TABLE replaced_results (
@@ -254,7 +255,7 @@ CREATE TABLE intents (
     attempt smallint NOT NULL CHECK (attempt BETWEEN 1 AND 2),
     state text NOT NULL CHECK (state IN ('sending', 'unknown')),
     -- What was sent, to finish the result of an adopted listing.
-    draft jsonb NOT NULL,
+    draft json NOT NULL,
     started_at timestamptz NOT NULL,
     -- Only while unknown: the search goes on until then, next search at due_at.
     settle_until timestamptz,
