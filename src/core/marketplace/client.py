@@ -15,11 +15,11 @@ import asyncio
 import contextvars
 import ipaddress
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 import aiohttp
+import msgspec
 from yarl import URL
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ CONNECT_SECONDS = 5.0
 USER_AGENT = "listing-publication/1.0"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """A whole answer. ``retry_after`` is the header's raw text, empty when absent."""
 
     status: int
@@ -44,8 +43,7 @@ class Answer:
     retry_after: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NoAnswer:
+class NoAnswer(msgspec.Struct, frozen=True, gc=False):
     """No usable answer came.
 
     ``sent`` False: it failed before the first request byte, so nothing happened. True: nobody knows.

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TypeVar
 from urllib.parse import quote
 
+import msgspec
 import structlog
 
 from core.domain.failures import Cause
@@ -270,7 +271,7 @@ class MercadoLibre:
             _LOG.warning("marketplace_throttled", retry_after=round(seconds, 1))
             if self._throttle is not None:
                 await self._throttle.pause(seconds)
-        return replace(result, retry_after=seconds)
+        return msgspec.structs.replace(result, retry_after=seconds)
 
     def _ending(self, answer: Answer | NoAnswer | Result, *, safe: bool, sent: bytes | None = None) -> Result:
         if isinstance(answer, Result):

@@ -17,7 +17,7 @@ Promises every method keeps:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
@@ -108,8 +108,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.status != "closed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How one call ended. ``failure`` is set for every outcome but DONE."""
 
     outcome: Outcome
@@ -118,33 +117,29 @@ class Result:
     """Seconds; only with THROTTLED and RETRY."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListingResult(Result):
+class ListingResult(Result, frozen=True, kw_only=True, gc=False):
     """``listing`` is set when DONE."""
 
     listing: Listing | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult(Result):
+class SearchResult(Result, frozen=True, kw_only=True, gc=False):
     """``listings``: open ones that carry the SKU asked for, oldest first; only when DONE."""
 
     listings: Sequence[Listing] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewestResult(Result):
+class NewestResult(Result, frozen=True, kw_only=True, gc=False):
     """A page of the account's listing ids, newest first. ``total`` counts all of the account."""
 
     listing_ids: Sequence[str] = ()
     total: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatesResult(Result):
+class StatesResult(Result, frozen=True, kw_only=True, gc=False):
     """``listings`` by id; ``missing`` are ids the marketplace does not know."""
 
-    listings: dict[str, Listing] = field(default_factory=dict)
+    listings: dict[str, Listing] = msgspec.field(default_factory=dict)
     missing: Sequence[str] = ()
 
 
@@ -156,8 +151,7 @@ class Prediction:
     category_name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PredictionResult(Result):
+class PredictionResult(Result, frozen=True, kw_only=True, gc=False):
     """DONE with ``prediction`` None: the marketplace suggests nothing for this title."""
 
     prediction: Prediction | None = None
@@ -173,15 +167,13 @@ class Profile:
     model: SellerModel
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileResult(Result):
+class ProfileResult(Result, frozen=True, kw_only=True, gc=False):
     """``profile`` is set when DONE."""
 
     profile: Profile | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CategoryResult(Result):
+class CategoryResult(Result, frozen=True, kw_only=True, gc=False):
     """``name`` of the category when DONE."""
 
     name: str = ""

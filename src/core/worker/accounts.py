@@ -82,7 +82,7 @@ class Accounts:
     async def prepare(self, seller_id: int, environment: Environment, job_id: str) -> Ready | NotReady:
         """Make sure that the account may be used for a job: connected, of the right site, allowed to
         list, and its present listings known."""
-        known = self._known.setdefault((seller_id, environment), _Known())
+        known = self._of(seller_id, environment)
         # Runs of one job begin side by side: one of them asks, the others find it answered.
         async with known.preparing:
             return await self._prepare(seller_id, environment, job_id, known)
@@ -119,11 +119,17 @@ class Accounts:
 
     async def account(self, seller_id: int, environment: Environment) -> Account | None:
         """The account as it stands, for searches and follow-ups; None when it cannot be used."""
-        known = self._known.setdefault((seller_id, environment), _Known())
+        known = self._of(seller_id, environment)
         found = await self._load(seller_id, environment, known)
         if found is None or found.marketplace_user_id is None or found.status != "connected":
             return None
         return _account(seller_id, environment, found, found.marketplace_user_id)
+
+    def _of(self, seller_id: int, environment: Environment) -> _Known:
+        known = self._known.get((seller_id, environment))
+        if known is None:
+            known = self._known[seller_id, environment] = _Known()
+        return known
 
     def rests(self, seller_id: int, environment: Environment) -> float:
         """Seconds this process lets the account rest; 0 when it may be used."""
@@ -136,7 +142,7 @@ class Accounts:
 
     async def heard(self, account: Account, result: Result) -> None:
         """Take note of how a call ended: a throttled account rests, one that stays silent as well."""
-        known = self._known.setdefault((account.seller_id, account.environment), _Known())
+        known = self._of(account.seller_id, account.environment)
         if result.failure is not None and result.failure.account_wide:
             known.refused_until = time.monotonic() + REFUSED_SECONDS
         match heard(result):
@@ -154,6 +160,11 @@ class Accounts:
         run may begin, each would be refused as well."""
         known = self._known.get((seller_id, environment))
         return known is not None and time.monotonic() < known.refused_until
+
+    def holds_back(self, seller_id: int, environment: Environment) -> bool:
+        """Whether it rests or was refused: asked before every call."""
+        known = self._known.get((seller_id, environment))
+        return known is not None and time.monotonic() < max(known.rests_until, known.refused_until)
 
     def forget(self, seller_id: int, environment: Environment) -> None:
         """Read the account anew before it is used again."""

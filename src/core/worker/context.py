@@ -18,6 +18,8 @@ from core.storage.database import Database
 
 log = structlog.get_logger("core.worker")
 
+AHEAD = 4
+"""Times the calls that may be in flight: the items a worker has at hand, so that no slot waits for the database."""
 INTENT_SECONDS = 5
 """Sends for which intents are committed ahead: after a crash each of them has to be searched for, so no more
 than will leave soon."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
+import msgspec
+
 from core.domain.failures import Failure
 from core.domain.price import listing_price
 from core.domain.states import JobKind, JobStatus
@@ -36,22 +38,19 @@ CREATION_TOLERANCE = timedelta(minutes=5)
 """How far the marketplace's clock may be from the database's when a creation is matched by its time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(msgspec.Struct, frozen=True, gc=False):
     """Failed before any call."""
 
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
-class Predict:
+class Predict(msgspec.Struct, frozen=True, gc=False):
     """The category has to be asked for, by this title."""
 
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(msgspec.Struct, frozen=True, gc=False):
     """Ready: create a listing, or update the open one (``listing_id``)."""
 
     stored: StoredDraft
@@ -120,13 +119,15 @@ class Next(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class AfterCall:
+class AfterCall(msgspec.Struct, frozen=True, gc=False):
     """``attempts`` is added to the item's count; ``failure`` is set when FAILED."""
 
     next: Next
     failure: Failure | None = None
     attempts: int = 0
+
+
+_SUCCESS = AfterCall(Next.SUCCESS, attempts=1)
 
 
 def after_call(result: Result, attempts: int, returns: int) -> AfterCall:
@@ -138,7 +139,7 @@ def after_call(result: Result, attempts: int, returns: int) -> AfterCall:
     """
     match result.outcome:
         case Outcome.DONE:
-            return AfterCall(Next.SUCCESS, attempts=1)
+            return _SUCCESS
         case Outcome.REFUSED:
             return AfterCall(Next.FAILED, result.failure or Failure("content_refused"), attempts=1)
         case Outcome.UNKNOWN:

@@ -18,7 +18,7 @@ from core.storage.database import Connection, DatabaseError
 from core.storage.listen import hear
 from core.storage.wake import CHANNEL
 from core.worker.accounts import Accounts
-from core.worker.context import WorkerContext, log
+from core.worker.context import AHEAD, WorkerContext, log
 from core.worker.follow_ups import FollowUps
 from core.worker.reconcile import Reconciler
 from core.worker.recovery import Recovery
@@ -54,6 +54,8 @@ class Worker:
         self._follow_ups = FollowUps(context, self._accounts, Slots(FOLLOW_UP_CALLS))
         self._held: dict[tuple[str, int, int], Held] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._enough = AHEAD * context.settings.worker_concurrency
+        self._at_hand = 0
         self._in_hand: Counter[tuple[int, Environment]] = Counter()
         self._woken = asyncio.Event()
         self._turn = 0
@@ -144,11 +146,22 @@ class Worker:
                 each.cancel()
 
     def _has_room(self, account: tuple[int, Environment]) -> bool:
-        """Whether a run of this account may still be taken: twice the items that can be in flight, so that no slot
+        """Whether a run of this account may still be taken: some times the items that can be in flight, so that no slot
         waits for a claim; beyond it only by accounts that have none in hand, so that none waits behind others."""
-        at_once = self.context.settings.worker_concurrency
-        in_hand = self._in_hand.total()
-        return in_hand < 2 * at_once or (self._in_hand[account] == 0 and in_hand < NEWCOMERS * at_once)
+        most = NEWCOMERS * self.context.settings.worker_concurrency
+        return self._at_hand < self._enough or (self._in_hand[account] == 0 and self._at_hand < most)
+
+    def _answered(self, held: Held, count: int) -> None:
+        """So many more items of a run need no call: the next run is claimed while the last ones are in flight."""
+        count = min(count, held.left - 1)
+        held.left -= count
+        self._put_down(held.run, count)
+
+    def _put_down(self, run: Run, count: int) -> None:
+        self._in_hand[run.seller_id, run.environment] -= count
+        before, self._at_hand = self._at_hand, self._at_hand - count
+        if self._at_hand < self._enough <= before:
+            self._woken.set()
 
     async def _claim(self) -> int:
         """One turn round the sellers with due work: one run each, so that none waits behind another."""
@@ -189,9 +202,10 @@ class Worker:
             await context.database.read(start)
         for run in runs:
             metrics.runs_claimed.inc()
-            held = Held(run, before + context.lease)
+            held = Held(run, before + context.lease, left=run.size)
             self._held[_key(run)] = held
             self._in_hand[seller_id, environment] += run.size
+            self._at_hand += run.size
             task = asyncio.create_task(self._work(held))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -202,7 +216,7 @@ class Worker:
         # Each run is a task of its own, so whatever logs inside of it names the job.
         bind_contextvars(job_id=held.run.job_id)
         try:
-            await RunWork(self.context, self._accounts, self._slots, held).work()
+            await RunWork(self.context, self._accounts, self._slots, held, self._answered).work()
         except (ApiError, DatabaseError) as error:
             log.warning("run_abandoned", job_id=held.run.job_id, error=type(error).__name__)
             await self._abandon(held.run)
@@ -211,7 +225,7 @@ class Worker:
             await self._abandon(held.run)
         finally:
             self._held.pop(_key(held.run), None)
-            self._in_hand[held.run.seller_id, held.run.environment] -= held.run.size
+            self._put_down(held.run, held.left)
             metrics.runs_held.set(len(self._held))
             self._woken.set()
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
 from core import metrics, tracing
 from core.domain.failures import Failure
-from core.domain.states import JobStatus
 from core.ports.marketplace import Account, Listing, ListingResult, Outcome, Prediction, PredictionResult, Result
 from core.ports.work import JobTerms, Run, StoredDraft, WorkItem
 from core.storage import catalog, listings, work
@@ -45,6 +44,8 @@ class Held:
     run: Run
     until: float
     lost: bool = False
+    left: int = 0
+    """Items whose call is still to be made or answered; at least one until the run ends."""
 
     def may_send(self, margin: float) -> bool:
         """Whether a call begun now ends before the lease does (rule 22)."""
@@ -78,44 +79,45 @@ class _Progress:
 
 
 class RunWork:
-    """Works one run to its end. The slots bound the calls in flight of the whole process."""
+    """Works one run to its end. The slots bound the calls in flight of the whole process; ``answered`` is told how many
+    more items need no call any more."""
 
-    def __init__(self, context: WorkerContext, accounts: Accounts, slots: Slots, held: Held) -> None:
+    def __init__(
+        self,
+        context: WorkerContext,
+        accounts: Accounts,
+        slots: Slots,
+        held: Held,
+        answered: Callable[[Held, int], None],
+    ) -> None:
         self._context = context
         self._accounts = accounts
         self._slots = slots
         self._held = held
+        self._answered = answered
+        self._margin = context.send_margin
         self._account_key = (held.run.seller_id, held.run.environment)
         self._run = held.run
         self._progress = _Progress()
+        self._category_names: dict[str, str] = {}
 
     async def work(self) -> None:
         """Do it. Whatever happens, the run is given back, or rescued when its lease ends."""
         run = self._run
-
-        async def look(connection: Connection) -> JobTerms | None:
-            return await work.job_terms(connection, run.seller_id, run.job_id)
-
-        terms = await self._context.database.read(look)
-        if terms is None:
-            return
         with tracing.span(
             "publish run",
-            parent=terms.trace_context,
+            parent=run.terms.trace_context,
             kind="consumer",
             job_id=run.job_id,
             seller_id=run.seller_id,
             first_ordinal=run.first_ordinal,
             items=run.size,
         ):
-            await self._work(terms)
+            await self._work(run.terms)
 
     async def _work(self, terms: JobTerms) -> None:
         run = self._run
         recorder = Recorder(self._context, run, terms)
-        if terms.status not in (JobStatus.QUEUED, JobStatus.PROCESSING):
-            await recorder.finish(0.0, returns=run.returns)  # Cancelled or failed since the claim.
-            return
         ready = await self._accounts.prepare(run.seller_id, run.environment, run.job_id)
         if isinstance(ready, NotReady):
             await self._not_ready(ready, terms, recorder)
@@ -181,12 +183,16 @@ class RunWork:
                 )
             elif isinstance(step, Send):
                 sends.append(_Sending(item, step, step.listing_id, item.permalink or ""))
+        self._answered(self._held, run.size - len(sends))
         ahead = self._context.intents_ahead
         for start in range(0, len(sends), ahead):
             if self._halted():
                 break
             granted = await self._write_intents(account, sends[start : start + ahead])
             await asyncio.gather(*(self._send(account, each, recorder, search_first=search_first) for each in granted))
+
+    def _may_send(self) -> bool:
+        return self._held.may_send(self._margin)
 
     def _halted(self) -> bool:
         """Whether no further call of this run may begin."""
@@ -195,9 +201,8 @@ class RunWork:
             progress.halted = (
                 progress.stopped is not None
                 or self._context.stopping.is_set()
-                or self._accounts.rests(*self._account_key) > 0
-                or self._accounts.refused(*self._account_key)
-                or not self._held.may_send(self._context.send_margin)
+                or self._accounts.holds_back(*self._account_key)
+                or not self._held.may_send(self._margin)
             )
         return progress.halted
 
@@ -332,6 +337,7 @@ class RunWork:
                 outcome = Outcome.UNKNOWN if sending.listing_id is None else Outcome.RETRY
                 result = ListingResult(outcome=outcome, failure=Failure("internal_error"))
         self._take(sending, result, recorder)
+        self._answered(self._held, 1)
         await self._accounts.heard(account, result)
 
     def _take(self, sending: _Sending, result: ListingResult, recorder: Recorder) -> None:
@@ -393,10 +399,10 @@ class RunWork:
                 sending.listing_id, sending.permalink = known.listings[0].listing_id, known.listings[0].permalink
         if sending.send.stored.category_name is None and sending.item.listing_category_name is None:
             # Before the send, not between its answer and the record. A creation looks the category up anyway.
-            sending.category_name = (await market.category_name(account, draft.category_id)).name or None
+            sending.category_name = await self._category_name(account, draft.category_id)
         if sending.listing_id is None:
             await self._context.point("before_send")
-            result = await market.create_listing(account, draft, lambda: self._held.may_send(self._context.send_margin))
+            result = await market.create_listing(account, draft, self._may_send)
             await self._context.point("after_send")
             return result
         try:
@@ -407,10 +413,19 @@ class RunWork:
             return ListingResult(outcome=Outcome.RETRY, failure=Failure("marketplace_unavailable"))
         if result.outcome is Outcome.UNKNOWN:
             # An update is safe to repeat: no search, just another try.
-            return replace(result, outcome=Outcome.RETRY)
+            return msgspec.structs.replace(result, outcome=Outcome.RETRY)
         if result.outcome is Outcome.REFUSED and not (result.failure and result.failure.account_wide):
             return await self._look_closer(account, sending, result)
         return result
+
+    async def _category_name(self, account: Account, category_id: str) -> str | None:
+        """Asked for once in a run, unless the marketplace could not tell."""
+        name = self._category_names.get(category_id)
+        if name is None:
+            name = (await self._context.marketplace.category_name(account, category_id)).name
+            if name:
+                self._category_names[category_id] = name
+        return name or None
 
     async def _look_closer(self, account: Account, sending: _Sending, refused: ListingResult) -> ListingResult:
         """A refused update may mean that the listing was closed at the marketplace: then it is forgotten,
@@ -439,9 +454,9 @@ class RunWork:
 def _named(sending: _Sending, listing: Listing) -> StoredDraft:
     """The draft with its category's name; without it where the marketplace chose another category."""
     stored = sending.send.stored
-    if listing.category_id not in ("", stored.draft.category_id):
-        return msgspec.structs.replace(stored, category_name=None)
-    return msgspec.structs.replace(stored, category_name=stored.category_name or sending.category_name)
+    moved = listing.category_id not in ("", stored.draft.category_id)
+    name = None if moved else stored.category_name or sending.category_name
+    return stored if name == stored.category_name else msgspec.structs.replace(stored, category_name=name)
 
 
 def _first_step(item: WorkItem, terms: JobTerms) -> Refuse | Predict | Send:
