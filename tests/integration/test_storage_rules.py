@@ -24,7 +24,7 @@ from tests.support import service
 from tests.support.service import Tenant
 
 LIVE = Environment.LIVE
-RETRIED = ("40001", "40P01", "57P01", "57P02", "57P03", "08006", "08003")
+RETRIED = ("40001", "40P01", "25P03", "57P01", "57P02", "57P03", "08006", "08003")
 NOT_RETRIED = ("57014", "23505", "23514", "22P02", "55P03")
 
 
@@ -86,7 +86,30 @@ async def test_every_connection_has_its_time_limits(application: Application) ->
         "SELECT current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout')",
     )
 
-    assert limits == [("15s", "30s")]
+    assert limits == [("15s", "5s")]
+
+
+async def test_a_transaction_that_stands_still_is_ended_and_made_again(
+    own_database_url: str, own_application: Application
+) -> None:
+    """Its process was stopped for a while: meanwhile others must get at what it had locked."""
+    tenant = await service.new_tenant(own_application)
+    tries = 0
+
+    async def work(connection: Connection) -> int:
+        nonlocal tries
+        tries += 1
+        await connection.execute("SELECT FROM sellers WHERE seller_id = %s FOR UPDATE", [tenant.seller_id])
+        if tries == 1:
+            await connection.execute("SET LOCAL idle_in_transaction_session_timeout = '50ms'")
+            async with asyncio.timeout(20):
+                # Waits for the lock of the transaction above: given when that has been ended.
+                async with await psycopg.AsyncConnection.connect(own_database_url) as other:
+                    await other.execute("SELECT FROM sellers WHERE seller_id = %s FOR UPDATE", [tenant.seller_id])
+        await connection.execute("SELECT 1")
+        return tries
+
+    assert await own_application.database.transact(work) == 2
 
 
 async def test_without_prepared_statements_everything_works_and_none_is_left(own_database_url: str) -> None:

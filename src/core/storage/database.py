@@ -36,9 +36,14 @@ psycopg.adapters.register_dumper(int, Int8Dumper)
 
 MAX_TRIES = 5
 """Tries of one transaction (rule 7)."""
+IDLE_SECONDS = 5
+"""How long a transaction may wait for its client. Ours do nothing between two statements, so one that waits belongs to
+a process that stands still, and what it has locked must not stand still with it: a lease of its would be rescued that
+much later."""
 
-_RETRIED = frozenset({"40001", "40P01", "57P01", "57P02", "57P03"})
-_DEAD = frozenset({"25006", "57P01", "57P02", "57P03"})
+_RETRIED = frozenset({"40001", "40P01", "25P03", "57P01", "57P02", "57P03"})
+"""25P03: the server ended a transaction that waited for its client."""
+_DEAD = frozenset({"25006", "25P03", "57P01", "57P02", "57P03"})
 """25006: the server became read-only (a failover): the connection is of no more use (rule 65)."""
 
 DatabaseError = psycopg.Error
@@ -90,7 +95,8 @@ class Database:
             "connect_timeout": 5,
             "application_name": f"listings {name}",
             "options": (
-                f"-c statement_timeout={milliseconds} -c idle_in_transaction_session_timeout=30000 -c TimeZone=UTC"
+                f"-c statement_timeout={milliseconds} -c idle_in_transaction_session_timeout={IDLE_SECONDS}s "
+                "-c TimeZone=UTC"
             ),
         }
         self.pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(

@@ -89,7 +89,9 @@ class Reconciler:
         )
         # One item's trouble does not keep the others from being resolved; it is looked at again when its lease ends.
         for trouble in ended:
-            if isinstance(trouble, Exception):
+            if isinstance(trouble, ApiError | DatabaseError):
+                log.warning("search_failed", seller_id=seller_id, error=type(trouble).__name__)
+            elif isinstance(trouble, Exception):
                 log.error("search_broke", seller_id=seller_id, exc_info=trouble)
         return len(doubtful)
 
