@@ -60,6 +60,19 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     assert feed.items_per_second() == 0
 
 
+def test_a_rate_needs_few_readings_and_forgets_a_time_without_results() -> None:
+    feed = JobFeed(job(), answered_at=0.0)
+    for reading in range(1, 3001):
+        advanced(feed, reading / 100, last_sequence=reading)
+    assert feed.items_per_second() == pytest.approx(100, rel=0.05)
+    assert len(feed._samples) < 60
+    for second in range(31, 90):
+        advanced(feed, float(second), last_sequence=3000)
+    assert len(feed._samples) <= 3
+    advanced(feed, 90.0, last_sequence=3010)
+    assert feed.items_per_second() == pytest.approx(1.0, rel=0.1), "over the last ten seconds, not the last minute"
+
+
 def test_the_tail_is_bounded_and_without_gaps() -> None:
     feed = JobFeed(job(last_sequence=100), answered_at=0.0)
     assert feed.after(100) is None

@@ -325,7 +325,9 @@ class Hub:
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(gather, due - looked_at)):
                     await self._hint.wait()
-                    await asyncio.sleep(looked_at + gather - time.monotonic())
+                    left = looked_at + gather - time.monotonic()
+                    if left > 0:
+                        await asyncio.sleep(left)
             self._hint.clear()
 
     async def _look(self, everything: bool) -> None:
