@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from core.domain.failures import Failure
 from core.domain.states import JobStatus
 from core.use_cases import administration
 from core.worker import decide
@@ -325,6 +326,21 @@ async def test_a_refusal_of_the_account_fails_the_job_and_what_is_left_can_be_re
     assert (again.job.status, again.job.successful, again.job.error_message) == (JobStatus.COMPLETED, 250, None)
     one_listing_each(shop, seller, again)
     assert await seller.credits() == (1000, 750, 0, 250, 0)
+
+
+@pytest.mark.parametrize("published", [0, 1, 2])
+async def test_a_job_whose_last_items_tell_that_the_account_stops_fails_as_well(
+    shop: Shop, seller: Tenant, published: int
+) -> None:
+    """Nothing is left to be ended with it: the refusals come with the job's last results, beside its successes."""
+    skus = await shop.stock("LAST", 3)
+    rule = shop.fault(seller, "unable_to_list_403", LIVE, operation="item_create", skip=published)
+    ended = await shop.ended(seller, await shop.publish(seller, skus, environment=LIVE))
+    shop.forget(rule)
+
+    assert (ended.job.status, ended.job.successful, ended.job.failed) == (JobStatus.FAILED, published, 3 - published)
+    assert ended.job.error_message == Failure("account_not_allowed").kind.message
+    assert await seller.credits() == (1000, 1000 - published, 0, published, 0)
 
 
 async def test_a_revoked_grant_fails_the_job_until_the_account_is_connected_again(shop: Shop, seller: Tenant) -> None:

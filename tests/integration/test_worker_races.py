@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 from prometheus_client import REGISTRY
 
+from core.domain.publication import RUN_SIZE
 from core.domain.states import JobStatus
 from core.ports.marketplace import Outcome, StatesResult
 from core.ports.work import Recorded
@@ -73,8 +74,8 @@ async def test_updates_of_a_dead_worker_in_a_cancelled_job_are_skipped(shop: Sho
 async def test_items_that_come_back_into_a_stopped_job_fail_with_its_reason(shop: Shop) -> None:
     """Two runs: the account is refused in one while the items of the other are throttled."""
     seller = await shop.tenant()
-    skus = await shop.stock("STOP", 101)
-    shop.fault(seller, "rate_limit_seconds", TEST, operation="item_create", sku=skus[100], seconds=1)
+    skus = await shop.stock("STOP", RUN_SIZE + 1)
+    shop.fault(seller, "rate_limit_seconds", TEST, operation="item_create", sku=skus[RUN_SIZE], seconds=1)
     shop.fault(seller, "payment_402", TEST, operation="item_create")
     gate = Gate("before_send")
     async with shop.working(reached=gate):

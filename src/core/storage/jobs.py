@@ -263,16 +263,20 @@ async def close_pending(connection: Connection, seller_id: int, job_id: str, *, 
 
 
 async def stop(connection: Connection, seller_id: int, job_id: str, *, failure: Failure, retries: int) -> bool:
-    """The account stops: the job fails at once, with it every item that is not on the wire. A job that has ended, was
-    stopped before, or was retried since (``retries`` then) is left as it is: False. Locks the job's row."""
-    locked = await lock(connection, seller_id, job_id)
-    if locked is None or locked.stopped_by is not None or locked.retries != retries:
-        return False
-    if locked.status in (JobStatus.QUEUED, JobStatus.PROCESSING):
-        await close_pending(connection, seller_id, job_id, failure=failure, cancel=False)
-        await notify(connection, seller_id, job_id)
-        return True
-    return False
+    """The account stops: from here on the job can only fail, however well its last items went. To be followed by
+    their results and ``close_leftovers``. A job that has ended, was stopped before, or was retried since (``retries``
+    then) is left as it is: False. Locks the job's row."""
+    cursor = await connection.execute(
+        _SQL["stop_job"],
+        {
+            "seller_id": seller_id,
+            "job_id": job_id,
+            "stopped_by": failure.code,
+            "error_message": failure.kind.message,
+            "retries": retries,
+        },
+    )
+    return cursor.rowcount == 1
 
 
 async def close_leftovers(connection: Connection, seller_id: int, job_id: str) -> None:

@@ -108,6 +108,12 @@ class Recorder:
         self._timer: asyncio.TimerHandle | None = None
         self._writes: set[asyncio.Task[None]] = set()
         self._trouble: BaseException | None = None
+        self._stop: Failure | None = None
+
+    def stop(self, failure: Failure) -> None:
+        """The account stops: with the next write the job fails, and with it every item that is not on the wire. Said
+        before the result that tells it is put, which may be the job's last."""
+        self._stop = failure
 
     def put(self, result: ItemResult) -> None:
         """Add a result."""
@@ -129,41 +135,57 @@ class Recorder:
         try:
             async with self._lock:
                 await self._context.point("before_result_commit")
-                recorded = await self._context.database.transact(
+                written = await self._context.database.transact(
                     lambda connection: self._record(connection, batch), self._read_back
                 )
                 await self._context.point("after_result_commit")
-                if recorded is not None:
-                    count(self._terms, batch, recorded)
+                self._count(batch, *written)
         except BaseException as error:
             self._trouble = error
 
-    async def _record(self, connection: Connection, batch: Sequence[ItemResult]) -> Recorded | None:
-        return await work.record(
-            connection,
-            self._run.seller_id,
-            self._run.job_id,
-            batch,
-            owner=self._context.owner,
-            terms=self._terms,
-            first_ordinal=self._run.first_ordinal,
-            settle=self._context.settle,
-            first_search=self._context.first_search,
+    async def _record(
+        self, connection: Connection, batch: Sequence[ItemResult]
+    ) -> tuple[Recorded | None, Failure | None]:
+        """What was recorded, and what this has stopped the job for."""
+        seller_id, job_id, stop = self._run.seller_id, self._run.job_id, self._stop
+        stopped = stop is not None and await jobs.stop(
+            connection, seller_id, job_id, failure=stop, retries=self._terms.retries
         )
+        recorded = None
+        if batch:
+            recorded = await work.record(
+                connection,
+                seller_id,
+                job_id,
+                batch,
+                owner=self._context.owner,
+                terms=self._terms,
+                first_ordinal=self._run.first_ordinal,
+                settle=self._context.settle,
+                first_search=self._context.first_search,
+            )
+        if stop is not None:
+            # In the same transaction, so that nobody claims them in between.
+            await jobs.close_leftovers(connection, seller_id, job_id)
+        return recorded, stop if stopped else None
 
-    async def _read_back(self, _connection: Connection) -> Recorded | None:
+    def _count(self, batch: Sequence[ItemResult], recorded: Recorded | None, stopped: Failure | None) -> None:
+        if recorded is not None:
+            count(self._terms, batch, recorded)
+        if stopped is not None:
+            metrics.jobs_stopped.labels(stopped.code).inc()
+
+    async def _read_back(self, _connection: Connection) -> tuple[Recorded | None, Failure | None] | None:
         # Nothing needs to be read: every row of a batch is guarded by its intent or its pending item, so
         # writing a batch again that was committed changes nothing.
         return None
 
-    async def finish(self, delay: float, *, returns: int, stop: Failure | None = None) -> None:
+    async def finish(self, delay: float, *, returns: int) -> None:
         """Write what is left and give the run back, due again after ``delay`` seconds if items remain.
 
         Args:
             delay: in seconds.
             returns: how often the run will then have come back in a row with nothing done.
-            stop: the account stops: in the same transaction the job fails, and with it every item that is not on
-                the wire, so that nobody claims them in between.
 
         Raises:
             Exception: a write failed for good; the run stays leased and is rescued when the lease ends.
@@ -176,33 +198,20 @@ class Recorder:
         if self._trouble is not None:
             raise self._trouble
         batch, self._waiting = self._waiting, []
-        stopped = False
 
-        async def last(connection: Connection) -> Recorded | None:
-            nonlocal stopped
-            recorded = await self._record(connection, batch) if batch else None
-            if stop is not None:
-                stopped = await jobs.stop(
-                    connection,
-                    self._run.seller_id,
-                    self._run.job_id,
-                    failure=stop,
-                    retries=self._terms.retries,
-                )
+        async def last(connection: Connection) -> tuple[Recorded | None, Failure | None]:
+            recorded, stopped = await self._record(connection, batch)
             await work.end_run(
                 connection,
                 self._run,
                 owner=self._context.owner,
                 delay=delay,
                 returns=returns,
-                recorded=recorded if stop is None else None,
+                recorded=recorded if self._stop is None else None,
             )
-            return recorded
+            return recorded, stopped
 
         await self._context.point("before_result_commit")
-        recorded = await self._context.database.transact(last, self._read_back)
+        written = await self._context.database.transact(last, self._read_back)
         await self._context.point("after_result_commit")
-        if recorded is not None:
-            count(self._terms, batch, recorded)
-        if stopped and stop is not None:
-            metrics.jobs_stopped.labels(stop.code).inc()
+        self._count(batch, *written)

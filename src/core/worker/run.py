@@ -126,7 +126,8 @@ class RunWork:
         stopped = self._progress.stopped
         if stopped is not None:
             log.warning("job_stopped", job_id=run.job_id, seller_id=run.seller_id, reason=stopped.code)
-            await recorder.finish(0.0, returns=run.returns, stop=stopped)
+            recorder.stop(stopped)
+            await recorder.finish(0.0, returns=run.returns)
             # What the account may do is asked again before the next send, instead of by sixty refused ones.
             await self._accounts.doubt_profile(ready.account)
             self._accounts.stopped(run.seller_id, run.environment)
@@ -137,7 +138,8 @@ class RunWork:
         run = self._run
         if ready.failure is not None:
             log.warning("job_stopped", job_id=run.job_id, seller_id=run.seller_id, reason=ready.failure.code)
-            await recorder.finish(0.0, returns=run.returns, stop=ready.failure)
+            recorder.stop(ready.failure)
+            await recorder.finish(0.0, returns=run.returns)
             self._accounts.stopped(run.seller_id, run.environment)
             return
         if ready.outage is None:
@@ -360,6 +362,7 @@ class RunWork:
             failure = decided.failure or Failure("content_refused")
             if failure.account_wide:
                 self._progress.stopped = failure
+                recorder.stop(failure)
             recorder.put(
                 failed(
                     ordinal=item.ordinal,

@@ -170,6 +170,11 @@ FROM counted
 WHERE j.seller_id = %(seller_id)s AND j.job_id = %(job_id)s
 RETURNING counted.changed, j.last_sequence, j.pending, j.environment;
 
+-- stop_job: the account stops. Whatever takes the last pending item then finds the job failed.
+UPDATE jobs SET stopped_by = %(stopped_by)s, error_message = %(error_message)s
+WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status IN ('queued', 'processing') AND stopped_by IS NULL
+    AND retries = %(retries)s;
+
 -- count_retryable: items that a retry would send again.
 SELECT count(*)::int FROM job_items
 WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = 'failed' AND retryable;
