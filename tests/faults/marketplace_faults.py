@@ -100,8 +100,8 @@ async def run(campaign: Campaign) -> None:
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
         await cluster.market("DELETE", "/faults")
-        # A token refused twice is a lost connection: what is searched for waits until the seller connects again.
-        outcome.counts["accounts connected again"] = await cluster.connect_lost_accounts()
+        # What is searched for waits until the seller connects again.
+        outcome.counts["accounts connected again"] += await cluster.connect_lost_accounts()
         outcome.measure("until nothing was left", await cluster.quiesce(150))
         campaign.finish(cluster, clients)
         outcome.counts["faulty calls"] = fired.total()
@@ -124,6 +124,8 @@ async def _until_enough(campaign: Campaign, cluster: Cluster) -> Counter[str]:
     fired: Counter[str] = Counter()
     while True:
         await asyncio.sleep(1.0)
+        # A token refused twice is a lost connection. Nobody would publish any more when all are lost.
+        counts["accounts connected again"] += await cluster.connect_lost_accounts()
         counters = await cluster.market("GET", "/counters")
         calls = counts["marketplace calls"] + sum(counters["requests"].values())
         if calls < wanted * (counts["sandbox kills"] + 1) // (SANDBOX_KILLS + 1):
