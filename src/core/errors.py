@@ -155,10 +155,17 @@ class ApiError(Exception):
 
 
 def invalid(violations: Sequence[Violation]) -> ApiError:
-    """The 422 for a request with these offending places; its code is that of the first."""
+    """The 422 for a request with these offending places; its code is that of the first.
+
+    Whoever looks for places may stop at one more than ``MAX_VIOLATIONS``: beyond that nobody counts.
+    """
     first = violations[0]
     place = first.pointer or first.parameter or "the request"
-    more = f" ({len(violations)} places in all)" if len(violations) > 1 else ""
+    more = ""
+    if len(violations) > MAX_VIOLATIONS:
+        more = f" (more than {MAX_VIOLATIONS} places; the first {MAX_VIOLATIONS} are listed)"
+    elif len(violations) > 1:
+        more = f" ({len(violations)} places in all)"
     return ApiError(first.code, f"{place}: {first.detail}{more}", violations=violations)
 
 

@@ -20,6 +20,7 @@ from core.domain.publication import (
 )
 from core.domain.seller import LISTING_TYPES
 from core.domain.sku import is_category_id, is_sku, is_uuid
+from core.errors import MAX_VIOLATIONS
 
 GOOD = Item("B07N4M94X4", "MCO1055", None)
 SKU, CATEGORY, CONFLICT, BODY = (
@@ -57,11 +58,12 @@ def test_an_item_is_judged_place_by_place(item: Item, expected: list[tuple[str, 
     assert [(each.pointer, each.code) for each in judge_items([item])] == expected
 
 
-def test_at_most_a_hundred_places_come_back_from_the_first_on() -> None:
+def test_one_place_more_than_a_problem_lists_comes_back_from_the_first_on() -> None:
     found = judge_items([GOOD, *[Item("x", "x", True)] * 50])
 
-    assert len(found) == 100
+    assert len(found) == MAX_VIOLATIONS + 1
     assert found[0].pointer == "/items/1/sku"
+    assert len(judge_skus(["x"] * 500)) == MAX_VIOLATIONS + 1
 
 
 @given(st.text(max_size=12))

@@ -12,8 +12,8 @@ NOW = datetime(2026, 12, 1, 10, 0, 30, tzinfo=UTC)
 
 
 def test_the_form_of_the_contract_names_a_moment_in_utc() -> None:
-    assert parse_publication_time("2026-12-31T23:59") == datetime(2026, 12, 31, 23, 59, tzinfo=UTC)
-    assert parse_publication_time("2028-02-29T00:00") == datetime(2028, 2, 29, tzinfo=UTC)
+    assert parse_publication_time("2026-12-31T23:59", NOW) == datetime(2026, 12, 31, 23, 59, tzinfo=UTC)
+    assert parse_publication_time("2028-02-29T00:00", NOW) == datetime(2028, 2, 29, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -26,25 +26,40 @@ def test_the_form_of_the_contract_names_a_moment_in_utc() -> None:
 )  # fmt: skip
 def test_another_form_is_refused_without_being_echoed(text: str) -> None:
     with pytest.raises(ScheduleError) as refused:
-        parse_publication_time(text)
+        parse_publication_time(text, NOW)
     assert "YYYY-MM-DDTHH:MM" in str(refused.value)
-    assert "send" not in str(refused.value) or text == "2026-12-31 23:59"
+    assert "send" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
     ("text", "corrected"),
     [
-        ("2026-12-31T10:00:00", "2026-12-31T10:00"),
-        ("2026-12-31T10:00:59.123", "2026-12-31T10:00"),
-        ("2026-12-31T10:00Z", "2026-12-31T10:00"),
-        ("2026-12-31T10:00:00-05:00", "2026-12-31T15:00"),
-        ("2026-12-31T22:30+0530", "2026-12-31T17:00"),
-        ("2026-12-31T23:30-05:00", "2027-01-01T04:30"),
+        ("2026-12-30T10:00:00", "2026-12-30T10:00"),
+        ("2026-12-30 10:00", "2026-12-30T10:00"),
+        ("2026-12-30T10:00:59.123", "2026-12-30T10:00"),
+        ("2026-12-30T10:00Z", "2026-12-30T10:00"),
+        ("2026-12-30T10:00:00-05:00", "2026-12-30T15:00"),
+        ("2026-12-30T22:30+0530", "2026-12-30T17:00"),
+        ("2026-12-30T23:30-05:00", "2026-12-31T04:30"),
+        ("2026-12-31T10:00:59Z", "2026-12-31T10:00"),
+        ("2026-12-01T10:06:00Z", "2026-12-01T10:06"),
     ],
 )
 def test_seconds_and_offsets_are_told_in_corrected_form(text: str, corrected: str) -> None:
     with pytest.raises(ScheduleError, match=f"send {corrected} "):
-        parse_publication_time(text)
+        parse_publication_time(text, NOW)
+    check_window(parse_publication_time(corrected, NOW), NOW)
+
+
+@pytest.mark.parametrize(
+    "text", ["2020-01-01T00:00:00Z", "2026-12-01T10:05:59Z", "2026-12-31T10:01Z", "2027-01-01 00:00"]
+)
+def test_what_would_be_refused_again_is_not_suggested(text: str) -> None:
+    with pytest.raises(
+        ScheduleError, match=r"does not lie between 2026-12-01T10:05:30Z and 2026-12-31T10:00:30Z"
+    ) as refused:
+        parse_publication_time(text, NOW)
+    assert "send" not in str(refused.value)
 
 
 def test_both_ends_of_the_window_are_in_it_to_the_second() -> None:

@@ -7,6 +7,7 @@ import pytest
 from core.domain.failures import ACCOUNT_WIDE, KINDS, Cause, Failure
 from core.domain.states import ACTIVE, ITEM_MOVES, JOB_MOVES, TERMINAL, ItemStatus, JobStatus, end_status
 from core.errors import CATALOGUE, MAX_VIOLATIONS, ApiError, Violation, Who, internal, invalid
+from core.use_cases.create_job import credits_exhausted
 
 HTTP_OF_GRPC = {
     "UNAUTHENTICATED": {401},
@@ -74,6 +75,33 @@ def test_a_refusal_of_many_places_has_the_code_of_the_first_and_lists_a_hundred(
     assert error.code == "E_CATEGORY_INVALID"
     assert len(error.violations) == MAX_VIOLATIONS
     assert "/items/0/category_id" in error.detail
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (1, "rule"),
+        (2, "rule (2 places in all)"),
+        (100, "rule (100 places in all)"),
+        (101, "rule (more than 100 places; the first 100 are listed)"),
+        (250, "rule (more than 100 places; the first 100 are listed)"),
+    ],
+)
+def test_a_refusal_counts_its_places_truthfully(count: int, words: str) -> None:
+    places = [Violation("E_PRODUCT_INVALID_SKU", "rule", f"/items/{index}/sku") for index in range(count)]
+    assert invalid(places).detail == f"/items/0/sku: {words}"
+
+
+@pytest.mark.parametrize(
+    ("needed", "available", "words"),
+    [
+        (1, 0, "1 credit is needed, 0 are available."),
+        (2, 1, "2 credits are needed, 1 is available."),
+        (6, 5, "6 credits are needed, 5 are available."),
+    ],
+)
+def test_missing_credits_are_told_in_plain_words(needed: int, available: int, words: str) -> None:
+    assert credits_exhausted(needed=needed, available=available).detail == words
 
 
 def test_what_time_heals_says_when_to_try_again() -> None:

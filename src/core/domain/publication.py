@@ -141,7 +141,7 @@ class Answer(Generic[R]):
 
 def judge_items(items: Sequence[Item]) -> list[Violation]:
     """Every offending place of the items, by index and within one by sku, category_id, auto_categorize;
-    at most MAX_VIOLATIONS."""
+    at most one more than a problem lists, which is how it knows that there are more."""
     found: list[Violation] = []
     for index, (sku, category_id, auto) in enumerate(items):
         # The common case first and in one breath: this loop runs 10,000 times a request.
@@ -152,9 +152,9 @@ def judge_items(items: Sequence[Item]) -> list[Violation]:
             elif not auto and is_category_id(category_id):
                 continue
         _judge_item(found, index, sku, category_id, auto)
-        if len(found) >= MAX_VIOLATIONS:
+        if len(found) > MAX_VIOLATIONS:
             break
-    return found[:MAX_VIOLATIONS]
+    return found[: MAX_VIOLATIONS + 1]
 
 
 def _judge_item(found: list[Violation], index: int, sku: str, category_id: str | None, auto: bool | None) -> None:
@@ -183,12 +183,12 @@ def _judge_item(found: list[Violation], index: int, sku: str, category_id: str |
 
 
 def judge_skus(skus: Iterable[str]) -> list[Violation]:
-    """Every malformed SKU of a promote call."""
+    """Every malformed SKU of a promote call; at most one more than a problem lists."""
     return [
         Violation("E_PRODUCT_INVALID_SKU", SKU_RULE, f"/skus/{index}")
         for index, sku in enumerate(skus)
         if not is_sku(sku)
-    ][:MAX_VIOLATIONS]
+    ][: MAX_VIOLATIONS + 1]
 
 
 def judge_options(
@@ -208,7 +208,7 @@ def judge_schedule(text: str | None, now: datetime) -> tuple[datetime | None, li
     if text is None:
         return None, []
     try:
-        moment = schedule.parse_publication_time(text)
+        moment = schedule.parse_publication_time(text, now)
         schedule.check_window(moment, now)
     except schedule.ScheduleError as error:
         return None, [Violation("E_PRODUCT_INVALID_BODY", str(error), "/scheduled_for")]

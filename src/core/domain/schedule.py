@@ -22,16 +22,16 @@ class ScheduleError(ValueError):
     """Says which rule the text breaks; never quotes the text unless it was understood."""
 
 
-def parse_publication_time(text: str) -> datetime:
+def parse_publication_time(text: str, now: datetime) -> datetime:
     """The moment named by ``YYYY-MM-DDTHH:MM``, as an aware UTC time. The window is judged elsewhere.
 
     Raises:
         ScheduleError: another form or no real date. Where seconds or an offset were sent, the message
-            tells the corrected text.
+            tells the corrected text, unless that would be refused at ``now`` for lying outside the window.
     """
     match = _FORM.fullmatch(text)
     if match is None:
-        raise ScheduleError(RULE + _correction(text))
+        raise ScheduleError(RULE + _correction(text, now))
     try:
         year, month, day, hour, minute = map(int, match.groups())
         return datetime(year, month, day, hour, minute, tzinfo=UTC)
@@ -45,12 +45,22 @@ def check_window(moment: datetime, now: datetime) -> None:
     Raises:
         ScheduleError: names the window.
     """
-    first = (now + EARLIEST).replace(microsecond=0)
-    last = now + LATEST
-    if not first <= moment <= last:
-        raise ScheduleError(
-            f"must lie between {first:%Y-%m-%dT%H:%M:%SZ} and {last:%Y-%m-%dT%H:%M:%SZ} (5 minutes to 30 days ahead)"
-        )
+    if not _inside(moment, now):
+        raise ScheduleError(f"must lie {_window_in_words(now)} (5 minutes to 30 days ahead)")
+
+
+def _window(now: datetime) -> tuple[datetime, datetime]:
+    return (now + EARLIEST).replace(microsecond=0), now + LATEST
+
+
+def _inside(moment: datetime, now: datetime) -> bool:
+    first, last = _window(now)
+    return first <= moment <= last
+
+
+def _window_in_words(now: datetime) -> str:
+    first, last = _window(now)
+    return f"between {first:%Y-%m-%dT%H:%M:%SZ} and {last:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def parse_day(text: str) -> date:
@@ -65,17 +75,19 @@ def parse_day(text: str) -> date:
     return date(*map(int, match.groups()))
 
 
-def _correction(text: str) -> str:
+def _correction(text: str, now: datetime) -> str:
     match = _LONGER.fullmatch(text)
     if match is None:
         return ""
     day, clock, offset = match.groups()
     try:
-        moment = datetime.fromisoformat(f"{day}T{clock}")
+        moment = datetime.fromisoformat(f"{day}T{clock}").replace(tzinfo=UTC)
         if offset and offset not in ("Z", "z"):
             digits = offset[1:].replace(":", "")
             shift = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
             moment = moment - shift if offset[0] == "+" else moment + shift
     except (ValueError, OverflowError):
         return ""
+    if not _inside(moment, now):
+        return f"; the time sent, in this form, does not lie {_window_in_words(now)}"
     return f"; send {moment:%Y-%m-%dT%H:%M} (no seconds, no offset)"

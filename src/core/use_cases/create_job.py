@@ -182,7 +182,11 @@ def check_limits(standing: Standing, *, credits_needed: int) -> None:
 
 def credits_exhausted(*, needed: int, available: int) -> ApiError:
     """All or nothing: says how many were needed and how many there are."""
-    return ApiError("E_PRODUCT_CREDIT_EXHAUSTED", f"{needed} credits are needed, {available} are available.")
+    return ApiError(
+        "E_PRODUCT_CREDIT_EXHAUSTED",
+        f"{needed} {'credit is' if needed == 1 else 'credits are'} needed, "
+        f"{available} {'is' if available == 1 else 'are'} available.",
+    )
 
 
 def terms(standing: Standing, tax_category_id: int) -> dict[str, Any]:

@@ -174,7 +174,7 @@ def _page_violations(limit: int | None, offset: int) -> list[Violation]:
     if limit is not None and not 1 <= limit <= MAX_PAGE:
         found.append(_query("limit", f"must be an integer from 1 to {MAX_PAGE}"))
     if not 0 <= offset <= MAX_OFFSET:
-        found.append(_query("offset", "must be an integer of at least 0"))
+        found.append(_query("offset", f"must be an integer from 0 to {MAX_OFFSET}"))
     return found
 
 
