@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -35,12 +37,13 @@ _CODE = "E_PRODUCT_INVALID_BODY"
 class MalformedRequest(Exception):  # noqa: N818 - names what is refused
     """A request that is not of the agreed shape.
 
-    ``violations`` holds every offending place in the documented order, at most 100, at least one.
+    ``violations`` holds every offending place in the documented order, at least one, and at most one more
+    than a problem lists, which is how the problem knows that there are more.
     """
 
     def __init__(self, violations: list[Violation]) -> None:
         super().__init__(f"{len(violations)} offending place(s)")
-        self.violations = violations[:MAX_VIOLATIONS]
+        self.violations = violations[: MAX_VIOLATIONS + 1]
 
 
 class PublicationItem(msgspec.Struct, gc=False):
@@ -83,7 +86,7 @@ def decode_create_job(body: bytes) -> CreateJobBody:
     if quick is not None:
         return quick
     places = _Places()
-    members = _parse_object(body)
+    members = _parse_object(body, _CREATE_JOB)
     items = _items(members.get("items"), places)
     result = CreateJobBody(
         items=items,
@@ -107,7 +110,7 @@ def decode_promote(body: bytes) -> PromoteBody:
     if quick is not None:
         return quick
     places = _Places()
-    members = _parse_object(body)
+    members = _parse_object(body, _PROMOTE)
     result = PromoteBody(
         skus=_skus(members.get("skus"), places),
         listing_type_id=_text(members, "listing_type_id", "", places),
@@ -198,28 +201,41 @@ _BOM = b"\xef\xbb\xbf"
 # its characters: a body of eight million `\"` must not take quadratic time.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _BRACKET = re.compile(rb"[\[\]{}]")
+_INSIDE = "somewhere inside: "
 _FORBIDDEN_CHARACTER = re.compile("[\x00\ud800-\udfff]")
-_NAMES = frozenset(
-    {
-        "items",
-        "sku",
-        "category_id",
-        "auto_categorize",
-        "listing_type_id",
-        "tax_category_id",
-        "scheduled_for",
-        "skus",
-    }
-)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is known at one place of a body: an object's members, or an array's entries, or a plain value."""
+
+    members: Mapping[str, Shape] = field(default_factory=dict)
+    entries: Shape | None = None
+
+
+def _shape(type_: type[msgspec.Struct], **more: Shape) -> Shape:
+    """The members of a typed body; those that are no plain values are given."""
+    return Shape({name: more.get(name, Shape()) for name in type_.__struct_fields__})
+
+
+_CREATE_JOB: Final = _shape(CreateJobBody, items=Shape(entries=_shape(PublicationItem)))
+_PROMOTE: Final = _shape(PromoteBody, skus=Shape(entries=Shape()))
 
 
 class _Refused:
-    """Stands where a number stood that JSON or the 64-bit rule does not allow."""
+    """Stands where a number stood that cannot be taken.
 
-    __slots__ = ("rule",)
+    Args:
+        rule: words for the caller.
+        anywhere: whether it is refused in unknown members too, because it is no JSON at all. Numbers that
+            are only too large for us are ignored there, as everything else is.
+    """
 
-    def __init__(self, rule: str) -> None:
+    __slots__ = ("anywhere", "rule")
+
+    def __init__(self, rule: str, *, anywhere: bool) -> None:
         self.rule = rule
+        self.anywhere = anywhere
 
 
 class _RepeatedMembers(dict[str, Any]):
@@ -229,7 +245,7 @@ class _RepeatedMembers(dict[str, Any]):
 
 
 class _Places:
-    """Collects offending places and stops at the documented maximum."""
+    """Collects offending places and stops after the documented maximum."""
 
     def __init__(self) -> None:
         self.found: list[Violation] = []
@@ -241,8 +257,8 @@ class _Places:
 
     @property
     def full(self) -> bool:
-        """Whether no more places will be listed."""
-        return len(self.found) >= MAX_VIOLATIONS
+        """Whether there are more places than a problem lists."""
+        return len(self.found) > MAX_VIOLATIONS
 
     def raise_if_any(self) -> None:
         """Refuses the request when a place was noted."""
@@ -254,21 +270,27 @@ def _refuse(detail: str) -> MalformedRequest:
     return MalformedRequest([violation(detail)])
 
 
-def _parse_object(body: bytes) -> dict[str, Any]:
+def _parse_object(body: bytes, shape: Shape) -> dict[str, Any]:
     """The members of the JSON object in ``body``, every rule of failure rules 55 checked."""
-    value = parse_strict(body)
+    value = parse_strict(body, shape)
     if not isinstance(value, dict):
         raise _refuse("must be a JSON object")
     return value
 
 
-def parse_strict(body: bytes) -> Any:
+def parse_strict(body: bytes, shape: Shape) -> Any:
     """The JSON value in ``body``.
+
+    Args:
+        body: as sent.
+        shape: the places that are known. What stands elsewhere is ignored by whoever reads the value, so
+            that a number there may have any size; its value is then not kept.
 
     Raises:
         MalformedRequest: empty, a byte-order mark, not UTF-8, not JSON, nested deeper than 32, a name
-            repeated in one object, NaN or Infinity, an integer outside 64 bits, a number too large,
-            U+0000 or an unpaired surrogate in a text or name. Details name the rule, never the value.
+            repeated in one object, NaN or Infinity, U+0000 or an unpaired surrogate in a text or name; at
+            a known place an integer outside 64 bits or a number too large. Details name the rule, never
+            the value.
     """
     if not body:
         raise _refuse("a JSON body is required")
@@ -292,13 +314,13 @@ def parse_strict(body: bytes) -> Any:
         marked.repeated = [name for name, _ in pairs if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
         return marked
 
-    def refused(rule: str) -> _Refused:
+    def refused(rule: str, *, anywhere: bool = False) -> _Refused:
         nonlocal suspicious
         suspicious = True
-        return _Refused(rule)
+        return _Refused(rule, anywhere=anywhere)
 
     def constant(_: str) -> _Refused:
-        return refused("NaN and Infinity are not JSON")
+        return refused("NaN and Infinity are not JSON", anywhere=True)
 
     def integer(digits: str) -> int | _Refused:
         # 20 characters hold any 64-bit integer with its sign; longer ones are never converted.
@@ -323,7 +345,7 @@ def parse_strict(body: bytes) -> Any:
     except json.JSONDecodeError as error:
         raise _refuse(f"not valid JSON at line {error.lineno}, column {error.colno}") from None
     if suspicious or b"\\u" in body:
-        _check_values(value)
+        _check_values(value, shape)
     return value
 
 
@@ -347,40 +369,53 @@ def _character_rule(text: str) -> str | None:
     return "must not contain U+0000" if found[0] == "\x00" else "must not contain an unpaired surrogate"
 
 
-def _check_values(root: Any) -> None:
+def _check_values(root: Any, shape: Shape) -> None:
     """Finds repeated names, refused numbers and forbidden characters, in document order.
 
-    A pointer goes as far as the names are ours: a client's own names are input and are never echoed.
+    A pointer goes as far as places are known: a client's own names are input and are never echoed. What is
+    wrong below is told of the nearest known place, with words that say so.
     """
     places = _Places()
-    stack: list[tuple[Any, str, bool]] = [(root, "", True)]
+    stack: list[tuple[Any, str, Shape | None]] = [(root, "", shape)]
     while stack and not places.full:
-        value, pointer, exact = stack.pop()
+        value, pointer, known = stack.pop()
+        where = "" if known else _INSIDE
         if isinstance(value, _Refused):
-            places.add(value.rule, pointer)
+            if known or value.anywhere:
+                places.add(where + value.rule, pointer)
         elif isinstance(value, str):
             rule = _character_rule(value)
             if rule is not None:
-                places.add(rule, pointer)
+                places.add(where + rule, pointer)
         elif isinstance(value, list):
+            entries = known.entries if known else None
             stack.extend(
-                (child, f"{pointer}/{index}" if exact else pointer, exact)
+                (child, f"{pointer}/{index}" if entries else pointer, entries)
                 for index, child in zip(range(len(value) - 1, -1, -1), reversed(value), strict=True)
             )
         elif isinstance(value, dict):
-            if isinstance(value, _RepeatedMembers):
-                for name in value.repeated:
-                    place = f"{pointer}/{name}" if exact and name in _NAMES else pointer
-                    places.add("member name given more than once", place)
-            for name in value:
-                rule = _character_rule(name)
-                if rule is not None:
-                    places.add(f"member name {rule}", pointer)
+            members: Mapping[str, Shape] = known.members if known else {}
+            _check_names(value, pointer, members, places)
             stack.extend(
-                (child, f"{pointer}/{name}", True) if exact and name in _NAMES else (child, pointer, False)
+                (child, f"{pointer}/{name}" if name in members else pointer, members.get(name))
                 for name, child in reversed(value.items())
             )
     places.raise_if_any()
+
+
+def _check_names(value: dict[str, Any], pointer: str, members: Mapping[str, Shape], places: _Places) -> None:
+    """Notes repeated names and names with forbidden characters; ``members`` are those known of this object."""
+    inside = "" if members else _INSIDE
+    for name in value.repeated if isinstance(value, _RepeatedMembers) else ():
+        if name in members:
+            places.add("member name given more than once", f"{pointer}/{name}")
+        else:
+            which = "unknown member name" if members else "member name"
+            places.add(f"{inside}{which} given more than once", pointer)
+    for name in value:
+        rule = _character_rule(name)
+        if rule is not None:
+            places.add(f"{inside}member name {rule}", pointer)
 
 
 # --- the exact way: from JSON values to the agreed types -----------------------------------------------

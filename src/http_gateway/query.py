@@ -15,10 +15,12 @@ from http_gateway.decode import INT64_MAX, INT64_MIN, violation
 
 MAX_PAGE: Final = 1_000
 """A larger ``limit`` is refused, never lowered in silence (decisions, section 2)."""
+MAX_OFFSET: Final = 2**53
+"""The bound that core has: every JSON reader can count to it."""
 
 Headers = Iterable[tuple[bytes, bytes]]
 
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})", re.ASCII)
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)", re.ASCII)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 _JSON_TYPE = re.compile(r"application/(?:[a-z0-9!#$&^_.+-]+\+)?json", re.ASCII)
 _PARAMETER = re.compile(r'\s*([a-z0-9!#$&^_.+-]+)\s*=\s*"?([^"\s;]*)"?\s*', re.ASCII)
@@ -81,24 +83,31 @@ class Query:
             return None
         return value == "true"
 
-    def integer(self, name: str) -> int | None:
-        """A decimal integer within 64 bits; anything else is a violation."""
+    def integer(self, name: str, bounds: tuple[int, int] | None = None) -> int | None:
+        """A decimal integer within the bounds, both included; anything else is a violation.
+
+        Without bounds core judges the value, which has to fit into 64 bits to get there.
+        """
         value = self._values.get(name)
         if value is None:
             return None
-        if _INTEGER.fullmatch(value) is None or not INT64_MIN <= int(value) <= INT64_MAX:
-            self.violations.append(violation("must be an integer", parameter=name))
-            return None
-        return int(value)
+        written_as_one = _INTEGER.fullmatch(value) is not None
+        lowest, highest = bounds or (INT64_MIN, INT64_MAX)
+        # 20 characters hold any 64-bit integer with its sign; longer ones are never converted.
+        if written_as_one and len(value) <= 20 and lowest <= int(value) <= highest:
+            return int(value)
+        rule = "must be an integer"
+        if bounds is not None:
+            rule += f" from {lowest} to {highest}"
+        elif written_as_one:
+            rule += " that fits in 64 bits"
+        self.violations.append(violation(rule, parameter=name))
+        return None
 
     def page(self, default_limit: int) -> tuple[int, int]:
-        """``(limit, offset)``: 1 to 1,000 with the endpoint's default, and 0 or above."""
-        limit = self.integer("limit")
-        offset = self.integer("offset")
-        if limit is not None and not 1 <= limit <= MAX_PAGE:
-            self.violations.append(violation(f"must be from 1 to {MAX_PAGE}", parameter="limit"))
-        if offset is not None and offset < 0:
-            self.violations.append(violation("must be 0 or above", parameter="offset"))
+        """``(limit, offset)``: 1 to 1,000 with the endpoint's default, and 0 to 2**53."""
+        limit = self.integer("limit", (1, MAX_PAGE))
+        offset = self.integer("offset", (0, MAX_OFFSET))
         return (default_limit if limit is None else limit, offset or 0)
 
 

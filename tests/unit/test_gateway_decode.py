@@ -20,6 +20,7 @@ from http_gateway.decode import (
     CreateJobBody,
     MalformedRequest,
     PromoteBody,
+    Shape,
     decode_create_job,
     decode_promote,
     parse_strict,
@@ -74,19 +75,27 @@ UNREADABLE: list[tuple[str, bytes, list[str], str]] = [
     ("text", b'"items"', [""], "must be a JSON object"),
     ("number", b"1", [""], "must be a JSON object"),
     ("NaN", items(ITEM, more=b',"tax_category_id":NaN'), ["/tax_category_id"], "NaN"),
+    ("NaN in an item", items(b'{"sku":' + SKU + b',"category_id":NaN}'), ["/items/0/category_id"], "NaN"),
+    ("NaN in an item's unknown", items(ITEM, b'{"sku":' + SKU + b',"x":[NaN]}'), ["/items/1"], "somewhere inside: NaN"),
+    ("NaN in an unknown with a name of ours", items(b'{"sku":' + SKU + b',"items":NaN}'), ["/items/0"], "somewhere inside: NaN"),
+    ("NaN below a known text", items(b'{"sku":{"sku":[NaN]}}'), ["/items/0/sku"], "somewhere inside: NaN"),
     ("Infinity", items(ITEM, more=b',"x":Infinity'), [""], "NaN and Infinity"),
     ("-Infinity", items(ITEM, more=b',"x":[-Infinity]'), [""], "NaN and Infinity"),
-    ("float overflow", items(ITEM, more=b',"x":1e999'), [""], "out of range"),
+    ("float overflow", items(ITEM, more=b',"tax_category_id":1e999'), ["/tax_category_id"], "out of range"),
+    ("float overflow for an item", items(b"1e999"), ["/items/0"], "out of range"),
+    ("float overflow for all items", b'{"items":-1e999}', ["/items"], "out of range"),
     ("integer overflow", items(ITEM, more=b',"tax_category_id":9223372036854775808'), ["/tax_category_id"], "64"),
     ("integer underflow", items(ITEM, more=b',"tax_category_id":-9223372036854775809'), ["/tax_category_id"], "64"),
-    ("unknown integer overflow", items(ITEM, more=b',"x":' + b"9" * 5000), [""], "64 bits"),
     ("repeated items", b'{"items":[' + ITEM + b'],"items":[' + ITEM + b"]}", ["/items"], "more than once"),
     ("repeated sku", items(b'{"sku":' + SKU + b',"category_id":"MCO1","sku":' + SKU + b"}"), ["/items/0/sku"], "once"),
     ("repeated by escape", items(b'{"sku":' + SKU + b',"category_id":"MCO1","s\\u006bu":' + SKU + b"}"), ["/items/0/sku"], "once"),
     ("repeated, first null", items(b'{"sku":null,"sku":' + SKU + b',"category_id":"MCO1"}'), ["/items/0/sku"], "once"),
     ("repeated option", items(ITEM, more=b',"tax_category_id":1,"tax_category_id":1'), ["/tax_category_id"], "once"),
-    ("repeated unknown", items(ITEM, more=b',"x":1,"x":2'), [""], "more than once"),
-    ("repeated deep inside unknown", items(ITEM, more=b',"x":{"y":[{"z":1,"z":1}]}'), [""], "more than once"),
+    ("repeated unknown", items(ITEM, more=b',"x":1,"x":2'), [""], "unknown member name given more than once"),
+    ("repeated deep inside unknown", items(ITEM, more=b',"x":{"y":[{"z":1,"z":1}]}'), [""], "somewhere inside: member name given more than once"),
+    ("repeated in an item's unknown", items(ITEM, b'{"sku":' + SKU + b',"x":{"sku":1,"sku":1}}'), ["/items/1"], "somewhere inside: member name given more than once"),
+    ("repeated below a known text", items(b'{"sku":{"y":1,"y":1}}'), ["/items/0/sku"], "somewhere inside: member name given more than once"),
+    ("repeated, unknown here", items(ITEM, more=b',"skus":1,"skus":2'), [""], "unknown member name given more than once"),
     ("lone surrogate", items(b'{"sku":"\\ud800","category_id":"MCO1"}'), ["/items/0/sku"], "surrogate"),
     ("low surrogate", items(b'{"sku":"\\udfff","category_id":"MCO1"}'), ["/items/0/sku"], "surrogate"),
     ("reversed pair", items(b'{"sku":"\\udc00\\ud800"}'), ["/items/0/sku"], "surrogate"),
@@ -108,6 +117,8 @@ WRONG_SHAPE: list[tuple[str, bytes, list[str], str]] = [
     ("items null", b'{"items":null}', ["/items"], "is required"),
     ("items an object", b'{"items":{}}', ["/items"], "array"),
     ("items a text", b'{"items":"x"}', ["/items"], "array"),
+    ("odd numbers below a known text", items(b'{"sku":[1e999,99999999999999999999]}'), ["/items/0/sku"], "string"),
+    ("odd numbers instead of an item", items(b"[1e999]"), ["/items/0"], "object"),
     ("items empty", b'{"items":[]}', ["/items"], "1 to 10,000"),
     ("10,001 items", items(*[ITEM] * 10_001), ["/items"], "1 to 10,000"),
     ("item null", items(ITEM, b"null"), ["/items/1"], "object"),
@@ -146,8 +157,9 @@ WRONG_SHAPE: list[tuple[str, bytes, list[str], str]] = [
         ],
         "string",
     ),
-    ("at most a hundred", items(*[b"1"] * 500), [f"/items/{index}" for index in range(100)], "object"),
-    ("too many, and each wrong", items(*[b"1"] * 10_001), ["/items", *(f"/items/{n}" for n in range(99))], "1 to"),
+    ("one more than a hundred", items(*[b"1"] * 500), [f"/items/{index}" for index in range(101)], "object"),
+    ("too many, and each wrong", items(*[b"1"] * 10_001), ["/items", *(f"/items/{n}" for n in range(100))], "1 to"),
+    ("a hundred", items(*[b"1"] * 100), [f"/items/{index}" for index in range(100)], "object"),
 ]  # fmt: skip
 
 
@@ -195,6 +207,12 @@ ACCEPTED: list[tuple[str, bytes, Any]] = [
     ("equal names in different objects", items(ITEM, more=b',"x":{"a":1},"y":{"a":1}'), [("B000000001", "MCO1055", None)]),
     ("depth 32", items(b'{"sku":"x"}', more=b',"x":' + nested(MAX_DEPTH)), [("x", None, None)]),
     ("brackets in a text", items(b'{"sku":"' + b"[{" * 100 + b'"}'), [("[{" * 100, None, None)]),
+    ("long integer in an unknown", items(b'{"sku":"x"}', more=b',"x":' + b"9" * 5000), [("x", None, None)]),
+    ("65 bits in an unknown", items(b'{"sku":"x","x":-9223372036854775809}'), [("x", None, None)]),
+    ("1e999 in an unknown", items(b'{"sku":"x","x":[-1e999,{"y":1e999}]}', more=b',"x":1e999'), [("x", None, None)]),
+    ("odd numbers beside an escape", items(b'{"sku":"x","y":"\\u0041"}', more=b',"x":1e999'), [("x", None, None)]),
+    ("odd number in a member of the other call", items(b'{"sku":"x"}', more=b',"skus":[1e999]'), [("x", None, None)]),
+    ("odd number with a name of ours elsewhere", items(b'{"sku":"x","tax_category_id":1e999}'), [("x", None, None)]),
     ("quotes in a text", items(b'{"sku":"\\"[[\\""}'), [('"[["', None, None)]),
 ]  # fmt: skip
 
@@ -238,6 +256,8 @@ def test_options_are_kept_as_sent_and_null_is_absent() -> None:
         (b'{"skus":["\\u0000","\\ud800"]}', ["/skus/0", "/skus/1"]),
         (b'{"listing_type_id":true,"tax_category_id":false}', ["/listing_type_id", "/tax_category_id"]),
         (b'{"tax_category_id":99999999999999999999}', ["/tax_category_id"]),
+        (b'{"skus":["x",1e999]}', ["/skus/1"]),
+        (b'{"items":[{"sku":NaN}]}', [""]),
     ],
 )
 def test_a_malformed_promote_body_is_refused(body: bytes, pointers: list[str]) -> None:
@@ -252,6 +272,7 @@ def test_promote_bodies_that_are_taken() -> None:
     assert decode_promote(b'{"skus":null}').skus is None
     assert decode_promote(b'{"skus":["a","a"],"tax_category_id":2}').skus == ["a", "a"]
     assert decode_promote(b'{"skus":["a"],"x":[]}').skus == ["a"]
+    assert decode_promote(b'{"skus":["a"],"items":[1e999,99999999999999999999]}').skus == ["a"]
     assert len(decode_promote(b'{"skus":[' + b",".join([SKU] * 10_000) + b"]}").skus or ()) == 10_000
 
 
@@ -337,7 +358,8 @@ def test_whatever_the_quick_way_takes_the_exact_way_takes_alike() -> None:
 
 
 def test_parse_strict_keeps_values() -> None:
-    assert parse_strict(b'{"a":[1,-0,1.5,null,true,"x"],"b":{}}') == {"a": [1, 0, 1.5, None, True, "x"], "b": {}}
+    body = b'{"a":[1,-0,1.5,null,true,"x"],"b":{}}'
+    assert parse_strict(body, Shape()) == {"a": [1, 0, 1.5, None, True, "x"], "b": {}}
 
 
 def test_the_quick_way_is_quick() -> None:

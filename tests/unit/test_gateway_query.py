@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from http_gateway.query import Query, content_type_violations, idempotency_key, is_uuid
+from core.use_cases import read_jobs
+from http_gateway.query import MAX_OFFSET, MAX_PAGE, Query, content_type_violations, idempotency_key, is_uuid
 
 UUID = "01890a5d-ac96-774b-bcce-b302099a8057"
 
@@ -33,12 +34,33 @@ def test_defaults_without_a_query() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", " 5", "5 ", "+5", "%2B5", "5.0", "1e2", "0x10", "five", "\u0665", "%D9%A5", "%EF%BC%95", "1_000", "05", "-", "--1", "9" * 30, "9223372036854775808", "5%0A", "true", "null"],
+    ["", " 5", "5 ", "+5", "%2B5", "5.0", "1e2", "0x10", "five", "\u0665", "%D9%A5", "%EF%BC%95", "1_000", "05", "-", "--1", "9" * 30, "999999999999999999999", "9223372036854775808", "5%0A", "true", "null"],
 )  # fmt: skip
 def test_a_limit_that_is_no_integer(text: str) -> None:
     query = Query(b"limit=" + text.encode(), ("limit", "offset"))
     query.page(50)
-    assert [(entry.parameter, entry.detail) for entry in query.violations] == [("limit", "must be an integer")]
+    assert [(entry.parameter, entry.detail) for entry in query.violations] == [
+        ("limit", "must be an integer from 1 to 1000")
+    ]
+
+
+@pytest.mark.parametrize("text", ["-1", "9007199254740993", "9223372036854775807", "9" * 5000, "1.0", "x", ""])
+def test_an_offset_is_refused_with_its_bounds(text: str) -> None:
+    query = Query(b"offset=" + text.encode(), ("limit", "offset"))
+    query.page(50)
+    rule = "must be an integer from 0 to 9007199254740992"
+    assert [(entry.parameter, entry.detail) for entry in query.violations] == [("offset", rule)]
+
+
+@pytest.mark.parametrize("text", ["9223372036854775808", "-9223372036854775809", "-" + "9" * 5000])
+def test_an_integer_that_cannot_travel_is_refused_with_the_bound(text: str) -> None:
+    query = Query(b"app_status=" + text.encode(), ("app_status",))
+    assert query.integer("app_status") is None
+    assert [entry.detail for entry in query.violations] == ["must be an integer that fits in 64 bits"]
+
+
+def test_pages_have_one_bound_at_both_ends() -> None:
+    assert (MAX_PAGE, MAX_OFFSET) == (read_jobs.MAX_PAGE, read_jobs.MAX_OFFSET)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +80,7 @@ def test_a_limit_that_is_no_integer(text: str) -> None:
         (b"x=%ED%A0%80", ["query"]),
         (b"\xff=1", ["query"]),
         (b"limit=1", []),
-        (b"limit=1000&offset=9223372036854775807", []),
+        (b"limit=1000&offset=9007199254740992", []),
         (b"&&=&limit=3", []),
     ],
 )
