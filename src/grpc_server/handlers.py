@@ -25,6 +25,7 @@ from grpc_server.servicers.admin import AdminServicer
 from grpc_server.servicers.jobs import JobServicer
 from grpc_server.servicers.promotion import PromotionServicer
 from grpc_server.servicers.publishing import PublishingServicer
+from grpc_server.unreadable import reading
 from listing_publication.v1 import (
     account_pb2_grpc,
     admin_pb2_grpc,
@@ -86,7 +87,7 @@ def _wrapped(application: Application, method: str, handler: Any, patience: Pati
     make: Callable[..., Any] = grpc.unary_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
     return make(
         behaviour,
-        request_deserializer=handler.request_deserializer,
+        request_deserializer=reading(handler.request_deserializer),
         response_serializer=handler.response_serializer,
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 from core.domain.api_key import Scope
 from core.errors import Violation, invalid
 from core.use_cases.authorize import Access
+from grpc_server.unreadable import refuse_unreadable
 
 PACKAGE = "listing_publication.v1"
 
@@ -70,8 +71,9 @@ def named_access(request: Any) -> Access:
     """What the method demands that a CheckAccess request names.
 
     Raises:
-        ApiError: E_PRODUCT_INVALID_BODY for a method that no API key opens.
+        ApiError: E_PRODUCT_INVALID_BODY for a method that no API key opens, and for a request that cannot be read.
     """
+    refuse_unreadable(request)
     demand = METHODS.get(request.method)
     if not isinstance(demand, Access):
         rule = "must be the full name of a method that takes an API key"

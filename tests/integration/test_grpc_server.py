@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
 
 from core.app import Application
 from core.settings import SettingsError
@@ -331,15 +332,29 @@ async def test_unknown_methods_and_services(core_server: CoreServer, tenant: Ten
             assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-async def test_bytes_that_are_no_request(core_server: CoreServer, tenant: Tenant) -> None:
+@pytest.mark.parametrize(
+    "method", ["JobService/GetJob", "JobService/WatchJob", "AccountService/CheckAccess", "AdminService/GetSeller"]
+)
+async def test_bytes_that_are_no_request(core_server: CoreServer, tenant: Tenant, method: str) -> None:
+    admin = method.startswith("Admin")
     async with grpc.aio.insecure_channel(core_server.target) as opened:
         channel: Any = opened
-        call = channel.unary_unary("/listing_publication.v1.JobService/GetJob")(
-            b"\xff\xff\xff", metadata=key(tenant.live_key), timeout=DEADLINE
-        )
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await call
-        assert caught.value.code() is not grpc.StatusCode.OK
+        begin = channel.unary_stream if method.endswith("WatchJob") else channel.unary_unary
+        begin = begin(f"/listing_publication.v1.{method}")
+
+        async def told(metadata: Any) -> Any:
+            call = begin(b"\xff\xff\xff", metadata=metadata, timeout=DEADLINE)
+            with capture_logs() as lines:
+                error = await refused(call.read() if method.endswith("WatchJob") else call)
+            assert {line["log_level"] for line in lines} <= {"info", "debug"}
+            return error
+
+        stranger = await told(())
+        assert stranger.code == ("E_ADMIN_FORBIDDEN" if admin else "E_AUTH_MISSING_KEY")
+        error = await told(OPERATOR if admin else key(tenant.live_key))
+        assert error.status is grpc.StatusCode.INVALID_ARGUMENT
+        assert error.code == ("E_ADMIN_INVALID" if admin else "E_PRODUCT_INVALID_BODY")
+        assert "x-request-id" in error.initial
 
 
 async def test_a_message_over_the_limit(own_database_url: str) -> None:

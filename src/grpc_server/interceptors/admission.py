@@ -13,6 +13,7 @@ from core.errors import ApiError
 from core.use_cases.authorize import Authorizer
 from grpc_server.call import Behaviour, Call, current_call
 from grpc_server.methods import AccessOf
+from grpc_server.unreadable import refuse_unreadable
 
 KEY = "x-api-key"
 OPERATOR_TOKEN = "x-operator-token"  # noqa: S105 - the entry's name
@@ -28,6 +29,7 @@ def admitting_keys(behaviour: Behaviour, authorizer: Authorizer, access_of: Acce
         call.principal = principal
         call.key_digest = api_key.digest(secret or "")
         await authorizer.admit(principal, access_of(request), call.note_rate)
+        refuse_unreadable(request)
         bind_contextvars(key_id=principal.key_id)
         await call.send_initial(context)
         return await behaviour(request, context)
@@ -45,6 +47,7 @@ def admitting_operators(behaviour: Behaviour, token: str | None) -> Behaviour:
         # Digests have one length, so the comparison tells nothing about the token's.
         if expected is None or not hmac.compare_digest(hashlib.sha256(sent.encode()).digest(), expected):
             raise ApiError("E_ADMIN_FORBIDDEN", "The operator token is missing or wrong.")
+        refuse_unreadable(request, "E_ADMIN_INVALID")
         await call.send_initial(context)
         return await behaviour(request, context)
 
