@@ -18,6 +18,9 @@ LEASE_MARGIN_SECONDS = 5.0
 """What a lease must leave beyond one marketplace call and one renewal (rule 13)."""
 
 _RATE = re.compile(r"([1-9][0-9]{0,6})/(second|minute|hour)")
+_RATE_STORAGES = ("redis", "rediss", "redis+unix", "redis+sentinel", "redis+cluster")
+_DATABASE = re.compile(r"postgres(ql)?://|\s*[a-z_]+\s*=")
+"""How a libpq address begins: a URL, or names and values."""
 _ADDRESS = re.compile(r"(.+):([0-9]{1,5})")
 
 
@@ -136,6 +139,20 @@ class Settings(BaseSettings):
         parse_rate(value)
         return value
 
+    @field_validator("database_url")
+    @classmethod
+    def _database(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and _DATABASE.match(value.get_secret_value()) is None:
+            raise ValueError("must be a PostgreSQL address, as postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
+        return value
+
+    @field_validator("rate_limit_storage")
+    @classmethod
+    def _counts(cls, value: str) -> str:
+        if value != "memory://" and not _is_url(value, _RATE_STORAGES):
+            raise ValueError("must be memory:// or the address of a Redis, as redis://HOST:PORT/0")
+        return value
+
     @field_validator("marketplace_url")
     @classmethod
     def _outgoing(cls, value: str | None) -> str | None:
@@ -183,6 +200,15 @@ class Settings(BaseSettings):
     def channel_target(self) -> str:
         """Where clients of the core server find it."""
         return self.grpc_target or self.grpc_addr
+
+
+def _is_url(text: str, schemes: tuple[str, ...]) -> bool:
+    """Whether this is an address of one of these schemes, with a port that can be if it has one."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in schemes and "://" in text and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
 
 
 def is_loopback(host: str) -> bool:

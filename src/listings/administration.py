@@ -18,6 +18,7 @@ from core.catalog.importer import CatalogFileError, Finding, ImportReport, impor
 from core.domain.seller import Balance, KeyRecord, LedgerEntry, Seller, TaxCategory
 from core.domain.states import Environment
 from core.settings import Settings
+from core.storage.connecting import AWAY
 from core.storage.database import Database, DatabaseAway
 from core.storage.migrate import MigrationError, check_schema
 from core.use_cases import administration
@@ -83,7 +84,7 @@ async def _run(database: Database, work: Callable[[], Awaitable[T]]) -> T:
     try:
         await database.open(10)
     except DatabaseAway:
-        raise UsageError("the database cannot be reached") from None
+        raise UsageError(AWAY) from None
     try:
         return await work()
     finally:

@@ -14,6 +14,7 @@ from typing import Any
 
 from core.settings import Settings
 from core.storage.accounts import TokenCipher
+from core.storage.connecting import check_address
 from core.storage.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from listings.output import UsageError
 
@@ -53,18 +54,21 @@ def find_database_url(settings: Settings) -> str:
 
     Raises:
         UsageError: neither is there.
+        SettingsError: libpq does not understand the one named.
     """
     if settings.database_url is not None:
-        return settings.database_url.get_secret_value()
+        url = settings.database_url.get_secret_value()
+        check_address(url)
+        return url
     try:
-        url = EmbeddedPostgres.running_url(settings.data_dir)
+        running = EmbeddedPostgres.running_url(settings.data_dir)
     except EmbeddedPostgresError as error:
         raise UsageError(str(error)) from None
-    if url is None:
+    if running is None:
         raise UsageError(
             f"no database: LISTINGS_DATABASE_URL is not set and no `listings serve` runs on {settings.data_dir}"
         )
-    return url
+    return running
 
 
 def find_secret_key(settings: Settings) -> str:

@@ -22,10 +22,12 @@ from cryptography.fernet import Fernet
 
 from core.app import Application
 from core.settings import Settings
+from core.storage.connecting import AWAY, check_address
 from core.storage.database import DatabaseAway
 from core.storage.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from core.storage.migrate import MigrationError, migrate
 from core.use_cases import administration
+from core.use_cases.authorize import rate_storage
 from grpc_server.server import CoreServer, server_credentials
 from http_gateway.config import GatewayConfig
 from http_gateway.server import open_channel, running_gateway
@@ -87,6 +89,9 @@ def check(settings: Settings, *, workers: int) -> None:
     """
     GatewayConfig.from_settings(settings)
     server_credentials(settings)
+    if settings.database_url is not None:
+        check_address(settings.database_url.get_secret_value())
+    rate_storage(settings.rate_limit_storage)
     if settings.secret_key is not None:
         check_secret_key(settings.secret_key.get_secret_value())
     use_data_folder(settings)
@@ -353,7 +358,7 @@ async def _opened(settings: Settings, database_url: str, secret_key: str) -> Asy
     try:
         await application.open(_OPEN_SECONDS)
     except DatabaseAway:
-        raise UsageError("the database cannot be reached") from None
+        raise UsageError(AWAY) from None
     try:
         yield application
     finally:

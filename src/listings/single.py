@@ -42,6 +42,7 @@ def run_grpc(settings: Settings, output: Output, *, processes: int, supervised: 
         _run_several(settings, output, "grpc", processes, settings.grpc_addr, share_port=True)
         return
 
+    from core.storage.connecting import AWAY
     from core.storage.database import DatabaseAway
     from grpc_server.server import serve
 
@@ -56,7 +57,7 @@ def run_grpc(settings: Settings, output: Output, *, processes: int, supervised: 
                 reuse_port=share_port,
             )
         except DatabaseAway:
-            raise UsageError("the database cannot be reached") from None
+            raise UsageError(AWAY) from None
 
     run_until_stopped(work, supervised=supervised)
 
@@ -101,6 +102,7 @@ def run_worker(settings: Settings, output: Output, *, processes: int, supervised
     """
     url, secret_key = _database_and_key(settings)
     from core.app import Application
+    from core.storage.connecting import AWAY
     from core.storage.database import DatabaseAway
 
     application = Application(settings, name="worker", database_url=url, secret_key=secret_key)
@@ -114,7 +116,7 @@ def run_worker(settings: Settings, output: Output, *, processes: int, supervised
         try:
             await application.open(OPEN_SECONDS)
         except DatabaseAway:
-            raise UsageError("the database cannot be reached") from None
+            raise UsageError(AWAY) from None
         marketplace = application.marketplace()
         worker = application.worker(marketplace)
         stopping = asyncio.create_task(_pass_on(stop, worker.context.stopping))

@@ -119,8 +119,20 @@ def test_a_database_that_is_away_is_one_line_and_2(
     monkeypatch.setenv("LISTINGS_DATABASE_URL", "postgresql://someone:a-secret@127.0.0.1:1/none")
     assert main(["seller", "list"]) == 2
     ended = capsys.readouterr()
-    assert "cannot be reached" in ended.err
-    assert "a-secret" not in ended.err
+    assert ended.err == "listings: LISTINGS_DATABASE_URL: the database cannot be reached\n"
+
+
+@pytest.mark.parametrize("command", ["migrate", "grpc", "worker", "serve", "backup x.dump", "seller list"])
+def test_an_address_that_is_none_of_postgresql_is_one_line_and_2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    for address in ("mysql://a-secret@localhost/x", "postgresql://localhost/x?nonsense=a-secret"):
+        monkeypatch.setenv("LISTINGS_DATABASE_URL", address)
+        assert main(command.split()) == 2
+        ended = capsys.readouterr()
+        assert ended.err.startswith("listings: LISTINGS_DATABASE_URL: must be a ")
+        assert ended.err.count("\n") == 1
+        assert "a-secret" not in ended.err
 
 
 def test_python_m_listings() -> None:

@@ -79,6 +79,13 @@ def free_port() -> int:
         ("DATA_DIR", "/dev/null/data"),
         ("LOG_LEVEL", "LOUD"),
         ("RATE_LIMIT_WRITE", "often"),
+        ("RATE_LIMIT_STORAGE", "foo://"),
+        ("RATE_LIMIT_STORAGE", "redis://host:port"),
+        ("RATE_LIMIT_STORAGE", "redis+sentinel://localhost"),
+        ("DATABASE_URL", "mysql://someone:a-secret@localhost/x"),
+        ("DATABASE_URL", "postgresql://someone:a-secret@localhost:port/x"),
+        ("DATABASE_URL", "postgresql://localhost/x?nonsense=a-secret"),
+        ("DATABASE_URL", "a-secret"),
     ],
 )
 def test_a_wrong_setting(

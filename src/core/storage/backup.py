@@ -16,6 +16,7 @@ from pathlib import Path
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from core.storage.connecting import NOT_VALID, why_not_connected
 from core.storage.postgres_binaries import EmbeddedPostgresError, wheel_folder
 from core.storage.statements import load
 
@@ -61,7 +62,7 @@ def restore(url: str, path: Path) -> None:
         with psycopg.connect(url, connect_timeout=5) as connection:
             row = connection.execute(_SQL["count_processes"]).fetchone()
     except psycopg.Error as error:
-        raise BackupError(f"the database cannot be reached ({type(error).__name__})") from None
+        raise BackupError(why_not_connected(error)) from None
     if row is not None and row[0]:
         raise BackupError(f"{row[0]} connections of running processes use this database: stop them first")
     options = ["--clean", "--if-exists", "--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges"]
@@ -94,7 +95,7 @@ def _service_file(url: str) -> Iterator[Path]:
     try:
         parameters = conninfo_to_dict(url)
     except psycopg.Error:
-        raise BackupError("the database's address cannot be read") from None
+        raise BackupError(NOT_VALID) from None
     with tempfile.TemporaryDirectory(prefix="listings-") as folder:
         path = Path(folder) / "service.conf"
         lines = [f"[{_SERVICE}]", *(f"{name}={value}" for name, value in parameters.items())]

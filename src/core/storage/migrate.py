@@ -14,6 +14,8 @@ from pathlib import Path
 
 import psycopg
 
+from core.storage.connecting import why_not_connected
+
 _FOLDER = Path(__file__).with_name("migrations")
 _NAME = re.compile(r"([0-9]{4})_[a-z0-9_]+\.sql")
 
@@ -96,7 +98,8 @@ def migrate(url: str, told: Callable[[str], None] = lambda name: None) -> int:
                     told(migration.name)
             return applied_version(connection)
     except psycopg.Error as error:
-        raise MigrationError(f"the database refused: {(error.diag.message_primary or type(error).__name__)}") from error
+        told = error.diag.message_primary
+        raise MigrationError(f"the database refused: {told}" if told else why_not_connected(error)) from error
 
 
 def applied_version(connection: psycopg.Connection) -> int:
@@ -119,6 +122,6 @@ def check_schema(url: str) -> None:
         with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
             present = applied_version(connection)
     except psycopg.Error as error:
-        raise MigrationError(f"the database cannot be reached ({type(error).__name__})") from error
+        raise MigrationError(why_not_connected(error)) from error
     if present < needed:
         raise MigrationError(f"the schema is at version {present}, this program needs {needed}: run `listings migrate`")

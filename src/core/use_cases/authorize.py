@@ -14,13 +14,14 @@ from limits import RateLimitItem, RateLimitItemPerHour, RateLimitItemPerMinute, 
 from limits.aio.storage import MemoryStorage
 from limits.aio.storage import Storage as LimitStorage
 from limits.aio.strategies import FixedWindowRateLimiter
+from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 
 from core.domain import api_key
 from core.domain.api_key import Principal, Scope
 from core.domain.states import Environment
 from core.errors import ApiError
-from core.settings import Settings, parse_rate
+from core.settings import Settings, SettingsError, parse_rate
 from core.storage import keys
 from core.storage.database import Connection, Database
 
@@ -58,12 +59,7 @@ class Authorizer:
         self._write = _limit(settings.rate_limit_write)
         self._read = _limit(settings.rate_limit_read)
         self._bad = _limit(settings.rate_limit_bad_keys)
-        storage: LimitStorage
-        if settings.rate_limit_storage == "memory://":
-            storage = MemoryStorage()
-        else:
-            storage = cast(LimitStorage, storage_from_string("async+" + settings.rate_limit_storage))
-        self._limiter = FixedWindowRateLimiter(storage)
+        self._limiter = FixedWindowRateLimiter(rate_storage(settings.rate_limit_storage))
 
     async def authenticate(self, secret: str | None, address: str) -> Principal:
         """The principal of a key.
@@ -174,6 +170,23 @@ class Authorizer:
         if self._bad is not None and not await self._limiter.hit(self._bad, "bad-key", address):
             return ApiError("E_RATE_LIMITED", "Too many bad keys from this address.", retry_after=60)
         return ApiError("E_AUTH_INVALID_KEY", "The API key is malformed, unknown, revoked or expired.")
+
+
+def rate_storage(address: str) -> LimitStorage:
+    """Where requests are counted. Connects to nothing yet.
+
+    Raises:
+        SettingsError: the address names nothing that counts can be kept in.
+    """
+    if address == "memory://":
+        return MemoryStorage()
+    try:
+        return cast(LimitStorage, storage_from_string("async+" + address))
+    except (ConfigurationError, ValueError, LookupError):
+        # Their words quote the address, which may hold a password.
+        raise SettingsError(
+            "LISTINGS_RATE_LIMIT_STORAGE: must be memory:// or the address of a Redis, for which the package coredis must be installed"
+        ) from None
 
 
 def _limit(text: str) -> RateLimitItem | None:
