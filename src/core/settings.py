@@ -93,8 +93,9 @@ class Settings(BaseSettings):
 
     max_body_bytes: int = Field(8 * 1024 * 1024, ge=1024)
     receive_timeout_seconds: float = Field(30, gt=0)
+    """Within which a body must have arrived, and the headers before it, which have ten seconds at most."""
     trusted_proxies: str = ""
-    """Comma-separated addresses whose forwarding headers are believed."""
+    """IP addresses whose forwarding headers are believed, comma-separated, each in its shortest form."""
     deprecation: datetime = datetime(2026, 1, 31, tzinfo=UTC)
     sunset: datetime = datetime(2027, 1, 31, 23, 59, 59, tzinfo=UTC)
     successor_link: str | None = None
@@ -132,6 +133,16 @@ class Settings(BaseSettings):
         if value is not None:
             split_address(value)
         return value
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _proxies(cls, value: str) -> str:
+        # In one form, so that gateway and core server may compare texts. Networks are none of it: the core
+        # server takes single addresses only, and what one believes the other must believe.
+        try:
+            return ",".join(str(ipaddress.ip_address(part.strip())) for part in value.split(",") if part.strip())
+        except ValueError:
+            raise ValueError("must be IP addresses separated by commas") from None
 
     @field_validator("marketplace_rate", "rate_limit_write", "rate_limit_read", "rate_limit_bad_keys")
     @classmethod
@@ -206,9 +217,10 @@ def _is_url(text: str, schemes: tuple[str, ...]) -> bool:
     """Whether this is an address of one of these schemes, with a port that can be if it has one."""
     try:
         parts = urlsplit(text)
-        return parts.scheme in schemes and "://" in text and (parts.port is None or parts.port > 0)
+        port = parts.port
     except ValueError:
         return False
+    return parts.scheme in schemes and "://" in text and port != 0
 
 
 def is_loopback(host: str) -> bool:

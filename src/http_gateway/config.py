@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from core.settings import Settings, SettingsError, split_address
 
 _LINK = re.compile(r"https?://[!#-;=?-~]+", re.ASCII)
+MOST_FOR_HEADERS = 10.0
+"""Seconds that headers may take at most, however long a body may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class GatewayConfig:
     """For one gRPC message; a page of 1,000 items and a job of 10,000 fit several times over."""
     max_header_bytes: int = 32 * 1024
     max_headers: int = 100
-    header_timeout: float = 10.0
+    header_timeout: float = MOST_FOR_HEADERS
     """From the first byte of a request (or the opening of the connection) to the end of its headers."""
     body_timeout: float = 30.0
     """From the end of the headers to the end of the body."""
@@ -85,11 +87,11 @@ class GatewayConfig:
             successor_link=settings.successor_link,
             sunset_link=settings.sunset_link,
             v1_shutdown=settings.v1_shutdown,
-            trusted_proxies=tuple(part.strip() for part in settings.trusted_proxies.split(",") if part.strip()),
+            trusted_proxies=tuple(filter(None, settings.trusted_proxies.split(","))),
             max_body_bytes=settings.max_body_bytes,
             max_message_bytes=settings.max_message_bytes,
             body_timeout=settings.receive_timeout_seconds,
-            header_timeout=min(10.0, settings.receive_timeout_seconds),
+            header_timeout=min(MOST_FOR_HEADERS, settings.receive_timeout_seconds),
             read_deadline=settings.default_deadline_seconds,
             write_deadline=2 * settings.default_deadline_seconds,
             stream_deadline=settings.stream_max_age_seconds + 60,

@@ -41,7 +41,7 @@ def test_every_setting_arrives() -> None:
             successor_link="https://x.example/v2?a=1#b",
             sunset_link="https://x.example/end",
             v1_shutdown=True,
-            trusted_proxies="10.0.0.1, ::1",
+            trusted_proxies="10.0.0.1, ::1,2001:DB8:0::1,",
             max_body_bytes=2048,
             receive_timeout_seconds=3,
             default_deadline_seconds=7,
@@ -52,7 +52,7 @@ def test_every_setting_arrives() -> None:
     )
     assert (config.host, config.port, config.grpc_target) == ("::1", 0, "core.example:1")
     assert (config.deprecation, config.sunset) == (1_767_225_600, 1_780_272_000)
-    assert config.trusted_proxies == ("10.0.0.1", "::1")
+    assert config.trusted_proxies == ("10.0.0.1", "::1", "2001:db8::1")
     assert (config.max_body_bytes, config.body_timeout, config.header_timeout) == (2048, 3, 3)
     assert (config.read_deadline, config.write_deadline) == (7, 14)
     assert config.v1_shutdown
@@ -63,6 +63,21 @@ def test_every_setting_arrives() -> None:
 def test_a_link_that_cannot_stand_in_a_header_is_refused(link: str) -> None:
     with pytest.raises(SettingsError, match="LISTINGS_SUCCESSOR_LINK"):
         GatewayConfig.from_settings(settings(successor_link=link))
+
+
+@pytest.mark.parametrize(
+    "text", ["zzz", "*", "10.0.0.1 10.0.0.2", "10.0.0.0/8", "10.0.0.1,proxy", "10.0.0.1:80", "[::1]", "010.0.0.1"]
+)
+def test_a_proxy_that_is_no_address_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LISTINGS_TRUSTED_PROXIES", text)
+    with pytest.raises(SettingsError, match=r"^LISTINGS_TRUSTED_PROXIES: must be IP addresses separated by commas$"):
+        Settings.load()
+
+
+@pytest.mark.parametrize(("setting", "headers"), [(3.0, 3.0), (10.0, 10.0), (30.0, 10.0)])
+def test_headers_have_ten_seconds_at_most(setting: float, headers: float) -> None:
+    config = GatewayConfig.from_settings(settings(receive_timeout_seconds=setting))
+    assert (config.header_timeout, config.body_timeout) == (headers, setting)
 
 
 def test_tls_files_are_read_or_named(tmp_path: Path) -> None:
