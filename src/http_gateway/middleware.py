@@ -17,7 +17,15 @@ from http_gateway.access_log import AccessLog
 from http_gateway.calls import RATE_LIMIT_HEADERS, REQUEST_ID, ClientDisconnected
 from http_gateway.config import GatewayConfig
 from http_gateway.metrics import observe_request
-from http_gateway.problems import Problem, bad_request, body_too_large, gone, not_found, unavailable
+from http_gateway.problems import (
+    Problem,
+    bad_request,
+    body_too_large,
+    gone,
+    not_found,
+    unavailable,
+    unknown_transfer_coding,
+)
 from http_gateway.routing import API_PREFIX, is_plain_path
 
 _log = structlog.get_logger("http_gateway")
@@ -119,7 +127,10 @@ class Edge:
 
     def _check(self, scope: Scope) -> None:
         """Refuses what must not reach a route. Raises ``Problem``."""
-        hosts = length = transfer = 0
+        hosts = length = 0
+        transfer: list[bytes] = []
+        # What HTTP/1.0 does not know: Host need not be sent, chunks may not (RFC 9112, 3.2 and 6.1).
+        old = scope["http_version"] == "1.0"
         for name, value in scope["headers"]:
             if name == b"host":
                 hosts += 1
@@ -130,11 +141,13 @@ class Edge:
                 if len(value) > 18 or int(value) > self._config.max_body_bytes:
                     raise body_too_large(self._config.max_body_bytes)
             elif name == b"transfer-encoding":
-                transfer += 1
-        if hosts != 1:
+                transfer.append(value.lower())
+        if hosts > 1 or (hosts == 0 and not old):
             raise bad_request("The request must have exactly one Host header.")
-        if length > 1 or (length and transfer):
+        if length > 1 or (length and transfer) or (transfer and old):
             raise bad_request("The request must state its length once, in one way.")
+        if transfer not in ([], [b"chunked"]):
+            raise unknown_transfer_coding()
         if not is_plain_path(scope):
             raise not_found()
         if self._config.v1_shutdown and (scope["path"] + "/").startswith(API_PREFIX + "/"):

@@ -21,6 +21,8 @@ from core.errors import CATALOGUE, ERROR_DOMAIN, ApiError, Violation, internal, 
 from http_gateway.schemas import Place, ProblemObject, to_json
 
 MEDIA_TYPE = b"application/problem+json"
+_CHALLENGE = (b"www-authenticate", b'ApiKey realm="listings"')
+"""RFC 9110, 15.5.2, demands one with every 401. No registered scheme names a key in a header of its own."""
 _DETAILS_KEY = "grpc-status-details-bin"
 _OWN_PARAMETERS = {"page_size": "limit", "skip": "offset", "from_date": "from", "to_date": "to"}
 """What REST v1 calls the request fields that have another name in the proto."""
@@ -81,6 +83,8 @@ class Problem(Exception):  # noqa: N818 - the standard's name
     def headers(self) -> list[tuple[bytes, bytes]]:
         """The headers that belong to this problem, its media type included."""
         headers = [(b"content-type", MEDIA_TYPE), (b"cache-control", b"no-store")]
+        if self.status == 401:
+            headers.append(_CHALLENGE)
         if self.retry_after is not None:
             headers.append((b"retry-after", str(self.retry_after).encode()))
         if self.allow is not None:
@@ -143,6 +147,11 @@ def gone() -> Problem:
 def bad_request(detail: str) -> Problem:
     """400 for a request whose framing cannot be trusted; the connection is closed."""
     return Problem(400, detail, close=True)
+
+
+def unknown_transfer_coding() -> Problem:
+    """501 for a body in a transfer coding that is not understood (RFC 9112, 6.1); the connection is closed."""
+    return Problem(501, "The only transfer coding understood is chunked.", close=True)
 
 
 def receive_timeout() -> Problem:

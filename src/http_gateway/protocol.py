@@ -2,15 +2,19 @@
 
 Added: a deadline for headers, a limit on their size and number, a limit on what is read of one message
 in all, and problems instead of bare text for requests that cannot be parsed. Trailers are dropped, so
-that none can add a header after the headers were judged.
+that none can add a header after the headers were judged. White space around a header's value is no part
+of it (RFC 9110, 5.5). A method that the parser does not know reaches the routes, which refuse it as any
+other that a path does not take.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from typing import Final
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from http_gateway.config import GatewayConfig
@@ -20,6 +24,10 @@ from http_gateway.problems import Problem, bad_request, receive_timeout
 
 _LINGER_SECONDS: Final = 1.0
 """How long a refused connection is read from, and nothing made of it, before it is closed."""
+_METHOD: Final = re.compile(rb"(?:\r?\n)*([!#$%&'*+.^_`|~0-9A-Za-z-]*)")
+"""The method at the beginning of a message, as far as it has come: a token (RFC 9110, 5.6.2 and 9.1)."""
+_STAND_IN: Final = b"GET"
+"""What the parser is told in place of a method that it does not know."""
 
 
 class _HeaderLimit(Exception):  # noqa: N818 - only stops the parser
@@ -42,6 +50,14 @@ def protocol_class(config: GatewayConfig) -> type[HttpToolsProtocol]:
         _bytes = 0
         _too_large = False
         _lingering = False
+        _between = True
+        """No message has begun since the last one ended."""
+        _message = b""
+        """The message from its first byte on, while its headers arrive; empty when it began among others."""
+        _method = b""
+        """A method that the parser does not know, of the message whose headers arrive."""
+        _method_arrives = False
+        """The parser has refused the method, and more of it may come."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -57,7 +73,15 @@ def protocol_class(config: GatewayConfig) -> type[HttpToolsProtocol]:
                 if self._bytes > most_bytes:
                     self.transport.close()
                 return
-            super().data_received(data)
+            self._unset_keepalive_if_required()
+            if self._between:
+                self._message = data
+            elif self._message:
+                self._message += data
+            if self._method_arrives:
+                self._parse_with_stand_in()
+            else:
+                self._parse(data)
             if self._lingering or self.transport.is_closing():
                 return
             if self._in_headers and self._begun:
@@ -67,8 +91,33 @@ def protocol_class(config: GatewayConfig) -> type[HttpToolsProtocol]:
             elif self._bytes > most_bytes:
                 self.transport.close()
 
+        def _parse(self, data: bytes) -> None:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade:
+                pass  # no other protocol is spoken here
+            except httptools.HttpParserError:
+                self._parse_with_stand_in()
+
+        def _parse_with_stand_in(self) -> None:
+            """Parses the message anew when it was its method that was refused; else refuses the message."""
+            found = _METHOD.match(self._message)
+            self._method_arrives = False
+            if found is None or self._method or not self._message:
+                self.send_400_response("")
+            elif found.end() == len(self._message):
+                self._method_arrives = True
+            elif not found[1] or found[1] == _STAND_IN or self._message[found.end()] != ord(" "):
+                self.send_400_response("")
+            else:
+                self._method = found[1]
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+                self._parse(_STAND_IN + self._message[found.end() :])
+
         def on_message_begin(self) -> None:
             super().on_message_begin()
+            self._between = False
             self._in_headers = self._begun = True
             self._bytes = 0
             self._arm()
@@ -76,7 +125,7 @@ def protocol_class(config: GatewayConfig) -> type[HttpToolsProtocol]:
         def on_header(self, name: bytes, value: bytes) -> None:
             if not self._in_headers:
                 return
-            super().on_header(name, value)
+            super().on_header(name, value.strip(b" \t"))
 
         def on_headers_complete(self) -> None:
             self._in_headers = False
@@ -86,6 +135,14 @@ def protocol_class(config: GatewayConfig) -> type[HttpToolsProtocol]:
                 self._too_large = True
                 raise _HeaderLimit
             super().on_headers_complete()
+            if self._method:
+                # The application reads it later: its task has not begun.
+                self.scope["method"] = self._method.decode("ascii")
+            self._message = self._method = b""
+
+        def on_message_complete(self) -> None:
+            super().on_message_complete()
+            self._between = True
 
         def send_400_response(self, msg: str) -> None:
             # The text is uvicorn's own and says nothing that a caller could use.

@@ -147,6 +147,9 @@ async def test_each_endpoint_tells_cores_refusal(
     assert answer.headers["ratelimit-policy"] == '"read";q=200;w=1'
     if code == "E_RATE_LIMITED":
         assert answer.headers["retry-after"] == "7"
+    assert answer.headers.get("www-authenticate") == (
+        'ApiKey realm="listings"' if error.kind.http_status == 401 else None
+    )
 
 
 async def test_rate_limit_headers_on_success(client: Client, core: ScriptedCore) -> None:
@@ -278,14 +281,26 @@ async def test_what_is_sent_reaches_core_as_sent(client: Client, core: ScriptedC
 
 
 @pytest.mark.parametrize(
-    "text", ["1", JOB_ID + "0", JOB_ID.replace("-", ""), "%7B" + JOB_ID + "%7D", "%C3%A9", JOB_ID + "%20"]
-)
+    "text",
+    [
+        "1", JOB_ID + "0", JOB_ID.replace("-", ""), "%7B" + JOB_ID + "%7D", "%C3%A9", JOB_ID + "%20", JOB_ID + "%0A",
+        JOB_ID + "%00", "%0A", "%0D%0A" + JOB_ID, JOB_ID + "%E2%80%A8", JOB_ID + "%FF",
+    ],
+)  # fmt: skip
 async def test_an_id_of_another_form_is_asked_for_as_an_unknown_job(
     client: Client, core: ScriptedCore, text: str
 ) -> None:
-    core.answers["JobService/GetJob"] = ApiError("E_JOB_NOT_FOUND", "no such job")
-    check_problem(await client.call("GET", f"/products/jobs/{text}"), 404, "E_JOB_NOT_FOUND")
-    assert core.calls[-1].request.job_id == "00000000-0000-0000-0000-000000000000"
+    for method, action, rpc in (
+        ("GET", "", "GetJob"),
+        ("POST", "/retry", "RetryJob"),
+        ("POST", "/cancel", "CancelJob"),
+        ("GET", "/events", "WatchJob"),
+    ):
+        core.answers[f"JobService/{rpc}"] = ApiError("E_JOB_NOT_FOUND", "no such job")
+        path = f"/products/jobs/{text}{action}"
+        problem = check_problem(await client.call(method, path), 404, "E_JOB_NOT_FOUND")
+        assert problem["instance"] == "/api/v1" + path
+        assert core.calls[-1].request.job_id == "00000000-0000-0000-0000-000000000000"
 
 
 async def test_violations_of_core_are_listed_under_rest_names(client: Client, core: ScriptedCore) -> None:
@@ -343,7 +358,8 @@ async def test_retry_and_cancel_ignore_a_body(client: Client, core: ScriptedCore
     [
         "//", "//api", "//api/v1", "/", "/products/", "/product", "/ping/", "/ping%0A", "/ping%00", "/products%2Ftest",
         f"/products%2Fjobs%2F{JOB_ID}", f"/products/jobs/{JOB_ID}/", f"/products/jobs/{JOB_ID}/items", "/PING",
-        "//api/v2/ping", "//favicon.ico", "/products/jobs/%0A", "/products/jobs/a%2Fretry",
+        "//api/v2/ping", "//favicon.ico", "/products/jobs/a%2Fretry", f"/products/jobs/{JOB_ID}/cancel%0A", f"/products/jobs/{JOB_ID}/%0A",
+        "//healthz%0A", "/products%00",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("key", [None, KEY])

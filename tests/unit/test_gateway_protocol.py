@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from listing_publication.v1 import account_pb2
+from listing_publication.v1 import account_pb2, publishing_pb2
 from tests.support.gateway import Client, gateway, raw, split
 from tests.support.scripted_core import ScriptedCore, scripted_core
 from tests.unit.test_gateway_app import check_problem
@@ -37,6 +37,7 @@ def core(pair: tuple[Client, ScriptedCore]) -> ScriptedCore:
     return pair[1]
 
 
+KEY_OF_A_JOB = "01890a5d-ac96-774b-bcce-b302099a8057"
 PING = b"GET /api/v1/ping HTTP/1.1\r\n"
 POST = b"POST /api/v1/products HTTP/1.1\r\nHost: x\r\n"
 
@@ -46,6 +47,21 @@ POST = b"POST /api/v1/products HTTP/1.1\r\nHost: x\r\n"
     [
         pytest.param(PING + b"\r\n", 400, id="no Host"),
         pytest.param(PING + b"Host: a\r\nHost: b\r\n\r\n", 400, id="two Hosts"),
+        pytest.param(b"GET /healthz HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n", 400, id="two Hosts in HTTP/1.0"),
+        pytest.param(b"FOO /api/v1/ping HTTP/1.1\r\n\r\n", 400, id="unknown method, no Host"),
+        pytest.param(b"FOO /api/v1/ping HTTP/9.9\r\nHost: x\r\n\r\n", 400, id="unknown method, odd version"),
+        pytest.param(b"FOO /api/v1/ping HTTP/1.1\r\nHost: x\r\nX A: b\r\n\r\n", 400, id="unknown method, odd header"),
+        pytest.param(b"F(O /api/v1/ping HTTP/1.1\r\nHost: x\r\n\r\n", 400, id="method that is no token"),
+        pytest.param(b"F\xc3\x98 /api/v1/ping HTTP/1.1\r\nHost: x\r\n\r\n", 400, id="method above ASCII"),
+        pytest.param(b" /api/v1/ping HTTP/1.1\r\nHost: x\r\n\r\n", 400, id="no method"),
+        pytest.param(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, id="HTTP/2"),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400, id="TLS"),
+        pytest.param(b"FOO", 408, id="unknown method stops"),
+        pytest.param(b"F" * 900_000, 431, id="method without end"),
+        pytest.param(b"\r\nFOO\r\n\r\n", 400, id="method alone"),
+        pytest.param(POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 501, id="compressed transfer"),
+        pytest.param(POST + b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501, id="compressed transfer in two headers"),
+        pytest.param(POST.replace(b"1.1", b"1.0") + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 400, id="chunks in HTTP/1.0"),
         pytest.param(POST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, id="two lengths"),
         pytest.param(POST + b"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n0\r\n\r\n", 400, id="two lengths, turned"),
         pytest.param(POST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400, id="Content-Length twice"),
@@ -152,3 +168,68 @@ async def test_upgrades_are_ignored(client: Client, core: ScriptedCore) -> None:
         client.address, PING + b"Host: x\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n", timeout=5
     )
     assert split(response).status in (200, 400)
+
+
+@pytest.mark.parametrize("path", [b"/healthz", b"/api/v1/ping"])
+async def test_http_1_0_needs_no_host(client: Client, core: ScriptedCore, path: bytes) -> None:
+    answer = split(await raw(client.address, b"GET " + path + b" HTTP/1.0\r\n\r\n"))
+    assert answer.status == 200
+
+
+async def test_white_space_around_a_header_value_is_no_part_of_it(client: Client, core: ScriptedCore) -> None:
+    core.answers["PublishingService/CreateJob"] = publishing_pb2.CreateJobResponse(job_id=KEY_OF_A_JOB, status="queued")
+    headers = (
+        b"X-API-Key: \t svc_live_0123 \t\r\nIdempotency-Key:" + KEY_OF_A_JOB.encode() + b" \r\n"
+        b"X-Request-Id:  mine\t\r\nContent-Type: application/json \r\nContent-Encoding: identity \r\n"
+        b"Transfer-Encoding: chunked \r\nConnection: close \r\n\r\n"
+    )
+    body = b'{"items":[{"sku":"B000000001","auto_categorize":true}]}'
+    chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    answer = split(await raw(client.address, POST + headers + chunks))
+    assert answer.status == 202
+    assert answer.headers["x-request-id"] == "mine"
+    (call,) = core.calls
+    assert call.metadata["x-api-key"] == "svc_live_0123"
+    assert call.request.idempotency_key == KEY_OF_A_JOB
+
+
+async def test_a_key_of_white_space_is_none(client: Client, core: ScriptedCore) -> None:
+    await raw(client.address, PING + b"Host: x\r\nConnection: close\r\nX-API-Key: \t \r\n\r\n")
+    assert "x-api-key" not in core.calls[-1].metadata
+
+
+@pytest.mark.parametrize(
+    "method", ["FOO", "get", "GETS", "G", "PROPFIND", "DESCRIBE", "SOURCE", "M-SEARCH", "!#$%&'*+-.^_`|~09aZ"]
+)
+async def test_a_method_that_nobody_knows_is_not_allowed(client: Client, core: ScriptedCore, method: str) -> None:
+    request = (
+        f"{method} /api/v1/ping HTTP/1.1\r\nHost: x\r\nX-Request-Id: mine\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+    )
+    host, _, port = client.address.removeprefix("http://").rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        for size in (1, 7, len(request)):
+            for place in range(0, len(request), size):
+                writer.write(request[place : place + size])
+                await writer.drain()
+                await asyncio.sleep(0)
+            answer = split(await reader.readuntil(b"\r\n\r\n"))
+            assert answer.status == 405
+            assert answer.headers["allow"] == "GET, HEAD"
+            assert answer.headers["x-request-id"] == "mine"
+            assert b"GET, HEAD" in await reader.readexactly(int(answer.headers["content-length"]))
+    finally:
+        writer.close()
+    answer = split(
+        await raw(client.address, f"{method} /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    )
+    check_problem(answer, 404)
+    assert core.calls == []
+
+
+async def test_a_method_that_nobody_knows_after_another_request_in_one_packet(
+    client: Client, core: ScriptedCore
+) -> None:
+    answers = await raw(client.address, PING + b"Host: x\r\n\r\nFOO /api/v1/ping HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert b"FOO" not in answers
+    assert core.methods in ([], ["AccountService/Ping"])
