@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -29,7 +29,7 @@ from core.use_cases.administration import invalid_value
 from core.use_cases.feeds import ItemResult, Progress
 from core.use_cases.steer_jobs import ActedOn
 from core.use_cases.watch_job import ItemSeen, JobSeen, Quiet, WatchEvent
-from grpc_server.page_token import next_page_token, read_page_token
+from grpc_server.page_token import Place, page_token, read_page_token
 from listing_publication.v1 import (
     account_pb2,
     admin_pb2,
@@ -39,6 +39,7 @@ from listing_publication.v1 import (
     publishing_pb2,
 )
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ENVIRONMENTS = {
     Environment.LIVE: common_pb2.ENVIRONMENT_LIVE,
     Environment.TEST: common_pb2.ENVIRONMENT_TEST,
@@ -88,9 +89,23 @@ def from_environment(message: Any) -> Environment:
     return environment
 
 
-def from_page(request: Any) -> int:
-    """Rows to pass over: those of the page token, or else ``skip``."""
-    return read_page_token(request.page_token) if request.page_token else request.skip
+def from_page(request: Any, seller_id: int, *kinds: type) -> tuple[int, Place | None]:
+    """Rows to pass over, and the row after which to begin: that of the page token, which overrides ``skip``.
+
+    Raises:
+        ApiError: E_PRODUCT_INVALID_BODY for a page token that is not of this list.
+    """
+    if request.page_token:
+        return 0, read_page_token(request, seller_id, *kinds)
+    return request.skip, None
+
+
+def from_products_page(
+    request: promotion_pb2.ListTestProductsRequest, seller_id: int
+) -> tuple[int, tuple[datetime, str] | None]:
+    """As ``from_page``, for test products: the row is (time of publication, SKU)."""
+    skip, place = from_page(request, seller_id, int, str)
+    return skip, None if place is None else (_EPOCH + timedelta(microseconds=place[0]), place[1])
 
 
 # Publishing and promoting.
@@ -204,12 +219,18 @@ def _planned_problem(code: str) -> common_pb2.ItemError:
     return common_pb2.ItemError(code=kind.code, message=kind.message, who=_WHO[kind.who.value])
 
 
-def to_list_test_products(found: jobs.TestProductList, skip: int) -> promotion_pb2.ListTestProductsResponse:
+def to_list_test_products(
+    found: jobs.TestProductList, request: promotion_pb2.ListTestProductsRequest, seller_id: int
+) -> promotion_pb2.ListTestProductsResponse:
     """The answer of ListTestProducts."""
+    token = ""
+    if found.more:
+        last = found.products[-1]
+        token = page_token(request, seller_id, ((last.published_at - _EPOCH) // timedelta(microseconds=1), last.sku))
     return promotion_pb2.ListTestProductsResponse(
         products=[_test_product(product) for product in found.products],
         total=found.total,
-        next_page_token=next_page_token(skip, len(found.products), found.total),
+        next_page_token=token,
     )
 
 
@@ -292,22 +313,22 @@ def _item_error(error: dict[str, Any]) -> common_pb2.ItemError:
     )
 
 
-def to_get_job(page: jobs.JobPage, skip: int) -> jobs_pb2.GetJobResponse:
+def to_get_job(page: jobs.JobPage, request: jobs_pb2.GetJobRequest, seller_id: int) -> jobs_pb2.GetJobResponse:
     """The answer of GetJob."""
     return jobs_pb2.GetJobResponse(
         job=to_job(page.job),
         items=[to_item(item, page.job) for item in page.items],
         total=page.total,
-        next_page_token=next_page_token(skip, len(page.items), page.total),
+        next_page_token=page_token(request, seller_id, (page.items[-1].ordinal,)) if page.more else "",
     )
 
 
-def to_list_jobs(found: jobs.JobList, skip: int) -> jobs_pb2.ListJobsResponse:
+def to_list_jobs(found: jobs.JobList, request: jobs_pb2.ListJobsRequest, seller_id: int) -> jobs_pb2.ListJobsResponse:
     """The answer of ListJobs."""
     return jobs_pb2.ListJobsResponse(
         jobs=[to_job(job) for job in found.jobs],
         total=found.total,
-        next_page_token=next_page_token(skip, len(found.jobs), found.total),
+        next_page_token=page_token(request, seller_id, (found.jobs[-1].job_number,)) if found.more else "",
     )
 
 

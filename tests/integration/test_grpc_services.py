@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc
+import pytest
 
 from core.app import Application
 from listing_publication.v1 import account_pb2, admin_pb2, common_pb2, jobs_pb2, promotion_pb2, publishing_pb2
@@ -419,6 +420,41 @@ async def test_list_jobs(stubs: Stubs, tenant: Tenant, application: Application)
         ({"to_date": "", "page_size": 2000}, ["limit", "to"]),
     ):
         assert [place for place, _ in (await refused(ask(**filters))).places] == places
+
+
+@pytest.mark.parametrize("filters", [{}, {"to_date": "9999-12-31"}])
+async def test_a_page_goes_on_where_the_last_one_ended(
+    stubs: Stubs, tenant: Tenant, new_tenant: NewTenant, filters: dict[str, str]
+) -> None:
+    made = [(await create(stubs, tenant.test_key, 3)).job_id for _ in range(3)]
+
+    async def ask(secret: str = tenant.live_key, **options: Any) -> jobs_pb2.ListJobsResponse:
+        request = jobs_pb2.ListJobsRequest(**(filters | options))
+        answer: jobs_pb2.ListJobsResponse = await stubs.jobs.ListJobs(request, metadata=key(secret), timeout=DEADLINE)
+        return answer
+
+    first = await ask(page_size=2)
+    await create(stubs, tenant.test_key, 1)
+    second = await ask(page_size=2, page_token=first.next_page_token)
+    assert [job.job_id for job in (*first.jobs, *second.jobs)] == made[::-1]
+    assert second.next_page_token == ""
+    items = await job_of(stubs, tenant.live_key, made[0], page_size=2, status="pending")
+    rest = await job_of(
+        stubs, tenant.live_key, made[0], page_size=2, status="pending", page_token=items.next_page_token
+    )
+    assert ([item.ordinal for item in (*items.items, *rest.items)], rest.next_page_token) == ([0, 1, 2], "")
+    token = first.next_page_token
+    for call in (
+        ask(page_token=token, status="queued"),
+        ask(page_token=items.next_page_token),
+        ask((await new_tenant()).live_key, page_token=token),
+        job_of(stubs, tenant.live_key, made[0], page_token=token),
+    ):
+        error = await refused(call)
+        assert (error.status, error.places) == (
+            grpc.StatusCode.INVALID_ARGUMENT,
+            [("page_token", "E_PRODUCT_INVALID_BODY")],
+        )
 
 
 async def test_cancel(stubs: Stubs, tenant: Tenant, application: Application) -> None:

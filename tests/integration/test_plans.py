@@ -18,7 +18,7 @@ import pytest_asyncio
 from core.app import Application
 from core.domain.api_key import Principal, Scope
 from core.domain.publication import RUN_SIZE, Item, PublicationRequest
-from core.domain.states import Environment
+from core.domain.states import Environment, ItemStatus
 from core.ports.marketplace import ListingDraft
 from core.ports.work import StoredDraft
 from core.storage import acceptance, jobs, sellers, statements, work
@@ -190,6 +190,16 @@ async def test_answering_about_jobs_touches_a_page(filled: tuple[Application, Pr
         connection: Any = Explaining(plain)
         found = await jobs.newest(connection, seller_id, status=None, from_time=None, to_time=None, limit=20, offset=0)
         job_id = found.jobs[0].job_id
+        numbers = [job.job_number for job in found.jobs]
+        older = await jobs.newest(
+            connection, seller_id, status=None, from_time=None, to_time=None, limit=20, before=numbers[0]
+        )
+        assert [job.job_number for job in older.jobs] == numbers[1:]
+        page = await jobs.page(connection, seller_id, job_id, status=ItemStatus.PENDING, limit=100, after=-1)
+        assert page is not None
+        page = await jobs.page(connection, seller_id, job_id, status=None, limit=100, after=1_799)
+        assert page is not None
+        assert page.items[0].ordinal == 1_800
         for offset in (0, 1_800):
             page = await jobs.page(connection, seller_id, job_id, status=None, limit=100, offset=offset)
             assert page is not None

@@ -14,7 +14,7 @@ from core.errors import CATALOGUE, ERROR_DOMAIN, MAX_VIOLATIONS, ApiError, Viola
 from core.use_cases.authorize import Access
 from grpc_server.interceptors.observing import client_address
 from grpc_server.methods import AS_NAMED, METHODS, OPERATOR, named_access
-from grpc_server.page_token import next_page_token, page_token, read_page_token
+from grpc_server.page_token import page_token, read_page_token
 from grpc_server.status import DEFAULT_METADATA_BYTES, MOST_METADATA_BYTES, status_code, status_details
 from listing_publication.v1 import account_pb2, admin_pb2, jobs_pb2, promotion_pb2, publishing_pb2
 
@@ -88,21 +88,38 @@ def test_places_are_cut_from_the_end_only_where_they_do_not_fit() -> None:
     assert list(short) == list(full)[: len(short)]
 
 
-def test_page_tokens() -> None:
+def test_page_tokens_hold_their_place_and_no_other_list() -> None:
     seed = random.randrange(2**32)
     print("seed", seed)
     chance = random.Random(seed)
-    for skip in (0, 1, 50, 2**49):
-        token = page_token(skip)
-        assert read_page_token(token) == skip
-        place = chance.randrange(len(token))
-        for wrong in (token[:-1], token + "A", token + "=", token[:place] + "%" + token[place + 1 :], token.lower()):
+    request = jobs_pb2.ListJobsRequest(status="failed", page_size=7, skip=3)
+    for place in ((0,), (50,), (2**49,)):
+        token = page_token(request, 7, place)
+        following = jobs_pb2.ListJobsRequest(status="failed", page_size=9, page_token=token)
+        assert read_page_token(following, 7, int) == place
+        spot = chance.randrange(len(token))
+        damaged = [token[:-1], token + "A", token + "=", token[:spot] + "%" + token[spot + 1 :], token.swapcase(), "é"]
+        foreign: list[tuple[Any, int, tuple[type, ...]]] = [
+            (following, 8, (int,)),
+            (following, 7, (int, str)),
+            (jobs_pb2.ListJobsRequest(page_token=token), 7, (int,)),
+            (jobs_pb2.ListJobsRequest(status="queued", page_token=token), 7, (int,)),
+            (jobs_pb2.GetJobRequest(status="failed", page_token=token), 7, (int,)),
+            *((jobs_pb2.ListJobsRequest(status="failed", page_token=wrong), 7, (int,)) for wrong in damaged),
+        ]
+        for other, seller_id, kinds in foreign:
             with pytest.raises(ApiError) as caught:
-                read_page_token(wrong)
+                read_page_token(other, seller_id, *kinds)
             assert [violation.parameter for violation in caught.value.violations] == ["page_token"]
-    assert next_page_token(0, 50, 50) == ""
-    assert next_page_token(100, 0, 50) == ""
-    assert read_page_token(next_page_token(0, 50, 51)) == 50
+
+
+@pytest.mark.parametrize("place", [(-1,), (2**60,), ("A\0",), ("x" * 65,), (True,), ([],)])
+def test_a_forged_page_token_brings_nothing_odd_to_the_database(place: tuple[Any, ...]) -> None:
+    request = jobs_pb2.ListJobsRequest()
+    request.page_token = page_token(request, 7, place)
+    for kind in (int, str):
+        with pytest.raises(ApiError, match="page_token"):
+            read_page_token(request, 7, kind)
 
 
 @pytest.mark.parametrize(

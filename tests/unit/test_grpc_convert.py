@@ -242,11 +242,13 @@ def test_a_test_product() -> None:
         published_to_live=False,
         published_at=NOON,
     )
-    answer = convert.to_list_test_products(domain.TestProductList(products=[product], total=9), 3)
+    request = promotion_pb2.ListTestProductsRequest(status_meli="active")
+    answer = convert.to_list_test_products(domain.TestProductList(products=[product], total=9, more=True), request, 7)
     message = answer.products[0]
     assert not {"image", "price", "category_name"} & set_fields(message)
     assert message.test_published_at.ToDatetime(tzinfo=UTC) == NOON
-    assert convert.from_page(promotion_pb2.ListTestProductsRequest(page_token=answer.next_page_token, skip=7)) == 4
+    request = promotion_pb2.ListTestProductsRequest(status_meli="active", page_token=answer.next_page_token, skip=7)
+    assert convert.from_products_page(request, 7) == (0, (NOON, "A"))
 
 
 def test_times_that_cannot_be() -> None:

@@ -61,19 +61,22 @@ class JobItem(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPage:
-    """A job with some of its items, in request order. ``total`` counts what the filter matches."""
+    """A job with some of its items, in request order. ``total`` counts what the filter matches; ``more`` says
+    whether items follow."""
 
     job: Job
     items: Sequence[JobItem]
     total: int
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobList:
-    """Some of a seller's jobs, newest first."""
+    """Some of a seller's jobs, newest first. ``more`` says whether others follow."""
 
     jobs: Sequence[Job]
     total: int
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +102,8 @@ class TestProduct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestProductList:
-    """Some test products, newest first."""
+    """Some test products, newest first. ``more`` says whether others follow."""
 
     products: Sequence[TestProduct]
     total: int
+    more: bool = False

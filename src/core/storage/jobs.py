@@ -62,9 +62,17 @@ async def find(connection: Connection, seller_id: int, job_id: str) -> Job | Non
 
 
 async def page(
-    connection: Connection, seller_id: int, job_id: str, *, status: ItemStatus | None, limit: int, offset: int
+    connection: Connection,
+    seller_id: int,
+    job_id: str,
+    *,
+    status: ItemStatus | None,
+    limit: int,
+    offset: int = 0,
+    after: int | None = None,
 ) -> JobPage | None:
-    """A job with some of its items; None for unknown and foreign ids alike."""
+    """A job with some of its items, those after the ordinal ``after`` if it is given; None for unknown and foreign
+    ids alike."""
     job = await find(connection, seller_id, job_id)
     if job is None:
         return None
@@ -76,6 +84,8 @@ async def page(
         ItemStatus.PENDING: job.pending,
     }
     total = totals[status]
+    if after is not None and status is None:
+        offset = after + 1
     if offset >= total:
         return JobPage(job=job, items=(), total=total)
     cursor = await connection.execute(
@@ -87,6 +97,7 @@ async def page(
             "limit": limit,
             "offset": offset,
             "status": status,
+            "after": after,
         },
     )
     return JobPage(job=job, items=[_item(row) for row in await cursor.fetchall()], total=total)
@@ -110,10 +121,12 @@ async def newest(
     from_time: datetime | None,
     to_time: datetime | None,
     limit: int,
-    offset: int,
+    offset: int = 0,
+    before: int | None = None,
 ) -> JobList:
-    """Some of the seller's jobs, newest first. ``to_time`` is exclusive."""
-    parameters: dict[str, Any] = {"seller_id": seller_id, "limit": limit, "offset": offset}
+    """Some of the seller's jobs, newest first, those before the job number ``before`` if it is given. ``to_time`` is
+    exclusive."""
+    parameters: dict[str, Any] = {"seller_id": seller_id, "limit": limit, "offset": offset, "before": before}
     if status is None and from_time is None and to_time is None:
         cursor = await connection.execute(_SQL["select_jobs_newest"], parameters)
         rows = await cursor.fetchall()

@@ -29,9 +29,11 @@ async def test_products(
     app_status: int | None,
     sku: str | None,
     limit: int,
-    offset: int,
+    offset: int = 0,
+    after: tuple[datetime, str] | None = None,
 ) -> TestProductList:
-    """Some of the seller's test products, newest first, then by SKU; None in a filter matches all."""
+    """Some of the seller's test products, newest first, then by SKU, those after (time, SKU) if it is given; None in
+    a filter matches all."""
     filters = {
         "seller_id": seller_id,
         "published_to_live": published_to_live,
@@ -41,7 +43,9 @@ async def test_products(
     }
     cursor = await connection.execute(_SQL["count_test_products"], filters)
     count = await cursor.fetchone()
-    cursor = await connection.execute(_SQL["select_test_products"], {**filters, "limit": limit, "offset": offset})
+    after_time, after_sku = after or (None, "")
+    page = {"limit": limit, "offset": offset, "after_time": after_time, "after_sku": after_sku}
+    cursor = await connection.execute(_SQL["select_test_products"], filters | page)
     products = [
         TestProduct(
             sku=row[0],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 
 from core.domain.api_key import Principal
@@ -25,9 +26,16 @@ STATUSES_MELI = ("active", "paused", "closed", "under_review", "inactive", "not_
 
 
 async def get_job(
-    database: Database, principal: Principal, job_id: str, *, status: str | None, limit: int | None, offset: int
+    database: Database,
+    principal: Principal,
+    job_id: str,
+    *,
+    status: str | None,
+    limit: int | None,
+    offset: int,
+    after: int | None = None,
 ) -> JobPage:
-    """One job with a page of its items in request order.
+    """One job with a page of its items in request order, after an ordinal if one is given.
 
     Raises:
         ApiError: 422 for the page or the filter, told before 404 for the job.
@@ -38,6 +46,7 @@ async def get_job(
     if found:
         raise invalid(found)
     check_job_id(job_id)
+    size = limit or DEFAULT_ITEMS
 
     async def work(connection: Connection) -> JobPage | None:
         return await jobs.page(
@@ -45,14 +54,15 @@ async def get_job(
             principal.seller_id,
             job_id,
             status=ItemStatus(status) if status is not None else None,
-            limit=limit or DEFAULT_ITEMS,
+            limit=size + 1,
             offset=offset,
+            after=after,
         )
 
     page = await database.read(work)
     if page is None:
         raise job_not_found()
-    return page
+    return replace(page, items=page.items[:size], more=len(page.items) > size)
 
 
 async def list_jobs(
@@ -64,8 +74,9 @@ async def list_jobs(
     to_date: str | None,
     limit: int | None,
     offset: int,
+    before: int | None = None,
 ) -> JobList:
-    """The seller's jobs, newest first; dates are UTC days, both inclusive.
+    """The seller's jobs, newest first, before a job number if one is given; dates are UTC days, both inclusive.
 
     Raises:
         ApiError: 422.
@@ -75,6 +86,7 @@ async def list_jobs(
     if found:
         raise invalid(found)
     from_time, to_time = filters
+    size = limit or DEFAULT_JOBS
 
     async def work(connection: Connection) -> JobList:
         return await jobs.newest(
@@ -83,11 +95,13 @@ async def list_jobs(
             status=JobStatus(status) if status is not None else None,
             from_time=from_time,
             to_time=to_time,
-            limit=limit or DEFAULT_JOBS,
+            limit=size + 1,
             offset=offset,
+            before=before,
         )
 
-    return await database.read(work)
+    page = await database.read(work)
+    return replace(page, jobs=page.jobs[:size], more=len(page.jobs) > size)
 
 
 def job_filter(
@@ -113,8 +127,9 @@ async def list_test_products(
     sku: str | None,
     limit: int | None,
     offset: int,
+    after: tuple[datetime, str] | None = None,
 ) -> TestProductList:
-    """The seller's test products, newest first.
+    """The seller's test products, newest first, after (time of publication, SKU) if it is given.
 
     Raises:
         ApiError: 422.
@@ -129,6 +144,7 @@ async def list_test_products(
     found += _page_violations(limit, offset)
     if found:
         raise invalid(found)
+    size = limit or DEFAULT_TEST_PRODUCTS
 
     async def work(connection: Connection) -> TestProductList:
         return await listings.test_products(
@@ -138,11 +154,13 @@ async def list_test_products(
             status_meli=status_meli,
             app_status=app_status,
             sku=sku,
-            limit=limit or DEFAULT_TEST_PRODUCTS,
+            limit=size + 1,
             offset=offset,
+            after=after,
         )
 
-    return await database.read(work)
+    page = await database.read(work)
+    return replace(page, products=page.products[:size], more=len(page.products) > size)
 
 
 async def active_jobs(database: Database, principal: Principal) -> list[Job]:

@@ -26,30 +26,34 @@ class JobServicer(jobs_pb2_grpc.JobServiceServicer):
 
     async def GetJob(self, request: jobs_pb2.GetJobRequest, context: Any) -> jobs_pb2.GetJobResponse:  # noqa: N802
         """See jobs.proto."""
-        skip = convert.from_page(request)
+        principal = current_principal()
+        skip, place = convert.from_page(request, principal.seller_id, int)
         page = await read_jobs.get_job(
             self._database,
-            current_principal(),
+            principal,
             request.job_id,
             status=given(request, "status"),
             limit=given(request, "page_size"),
             offset=skip,
+            after=place[0] if place else None,
         )
-        return convert.to_get_job(page, skip)
+        return convert.to_get_job(page, request, principal.seller_id)
 
     async def ListJobs(self, request: jobs_pb2.ListJobsRequest, context: Any) -> jobs_pb2.ListJobsResponse:  # noqa: N802
         """See jobs.proto."""
-        skip = convert.from_page(request)
+        principal = current_principal()
+        skip, place = convert.from_page(request, principal.seller_id, int)
         found = await read_jobs.list_jobs(
             self._database,
-            current_principal(),
+            principal,
             status=given(request, "status"),
             from_date=given(request, "from_date"),
             to_date=given(request, "to_date"),
             limit=given(request, "page_size"),
             offset=skip,
+            before=place[0] if place else None,
         )
-        return convert.to_list_jobs(found, skip)
+        return convert.to_list_jobs(found, request, principal.seller_id)
 
     async def RetryJob(self, request: jobs_pb2.RetryJobRequest, context: Any) -> jobs_pb2.RetryJobResponse:  # noqa: N802
         """See jobs.proto."""

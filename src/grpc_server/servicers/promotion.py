@@ -24,18 +24,20 @@ class PromotionServicer(promotion_pb2_grpc.PromotionServiceServicer):
         self, request: promotion_pb2.ListTestProductsRequest, context: Any
     ) -> promotion_pb2.ListTestProductsResponse:
         """See promotion.proto."""
-        skip = convert.from_page(request)
+        principal = current_principal()
+        skip, after = convert.from_products_page(request, principal.seller_id)
         found = await read_jobs.list_test_products(
             self._database,
-            current_principal(),
+            principal,
             already_published=given(request, "already_published"),
             status_meli=given(request, "status_meli"),
             app_status=given(request, "app_status"),
             sku=given(request, "sku"),
             limit=given(request, "page_size"),
             offset=skip,
+            after=after,
         )
-        return convert.to_list_test_products(found, skip)
+        return convert.to_list_test_products(found, request, principal.seller_id)
 
     async def PromoteTestProducts(  # noqa: N802
         self, request: promotion_pb2.PromoteTestProductsRequest, context: Any

@@ -17,12 +17,13 @@ WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s AND i.ordinal >= %(o
     AND i.ordinal < %(offset)s::bigint + %(limit)s
 ORDER BY i.ordinal;
 
--- select_items_page_by_status: the same with a filter.
+-- select_items_page_by_status: the same with a filter, and after an ordinal (null: from the first).
 SELECT i.ordinal, i.sku, i.status, i.listing_id, i.permalink, i.price, i.category_id, i.retryable, i.error,
     i.sequence, i.attempts, l.status_meli
 FROM (
     SELECT * FROM job_items
     WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = %(status)s
+        AND ordinal > coalesce(%(after)s::int, -1)
     ORDER BY ordinal LIMIT %(limit)s OFFSET %(offset)s
 ) i
 LEFT JOIN LATERAL (
@@ -44,19 +45,20 @@ FROM (
 ) results
 ORDER BY sequence LIMIT %(limit)s;
 
--- select_jobs_newest: a page of all jobs; numbered, so a deep page costs what the first costs.
+-- select_jobs_newest: a page of all jobs, or of those older than a job number; numbered, so a deep page costs what
+-- the first costs.
 SELECT j.seller_id, j.job_id::text, j.job_number, j.status, j.environment, j.kind, j.total_items, j.successful,
     j.failed, j.skipped, j.pending, j.reconciling, j.last_sequence, j.retries, j.terms ->> 'currency', j.created_at,
     j.scheduled_for, j.started_at, j.completed_at, j.error_message, j.waiting_reason, s.job_count
 FROM (SELECT seller_id, job_count FROM sellers WHERE seller_id = %(seller_id)s) s
 LEFT JOIN LATERAL (
     SELECT * FROM job_summaries v
-    WHERE v.seller_id = %(seller_id)s AND v.job_number <= s.job_count - %(offset)s::bigint
+    WHERE v.seller_id = %(seller_id)s AND v.job_number <= coalesce(%(before)s::bigint - 1, s.job_count - %(offset)s::bigint)
     ORDER BY v.job_number DESC LIMIT %(limit)s
 ) j ON true
 ORDER BY j.job_number DESC;
 
--- select_jobs_filtered: a page of the jobs that match.
+-- select_jobs_filtered: a page of the jobs that match, or of those older than a job number.
 SELECT seller_id, job_id::text, job_number, status, environment, kind, total_items, successful, failed, skipped,
     pending, reconciling, last_sequence, retries, terms ->> 'currency', created_at, scheduled_for, started_at,
     completed_at, error_message, waiting_reason
@@ -65,6 +67,7 @@ WHERE seller_id = %(seller_id)s
     AND (%(status)s::job_status IS NULL OR status = %(status)s::job_status)
     AND (%(from_time)s::timestamptz IS NULL OR created_at >= %(from_time)s)
     AND (%(to_time)s::timestamptz IS NULL OR created_at < %(to_time)s)
+    AND job_number < coalesce(%(before)s::bigint, 9223372036854775807)
 ORDER BY job_number DESC LIMIT %(limit)s OFFSET %(offset)s;
 
 -- count_jobs_filtered: how many match.

@@ -1,4 +1,4 @@
--- select_test_products: a page of the test account's listings, newest first, then by SKU.
+-- select_test_products: a page of the test account's listings, newest first, then by SKU; or of those after one.
 SELECT sku, listing_id, title, image, permalink, listing_type_id, price, currency, category_id, category_name,
     tax_category_id, status_meli, app_status, published_to_live, published_at
 FROM listings
@@ -7,6 +7,8 @@ WHERE seller_id = %(seller_id)s AND environment = 'test' AND published_at IS NOT
     AND (%(status_meli)s::text IS NULL OR status_meli = %(status_meli)s)
     AND (%(app_status)s::smallint IS NULL OR app_status = %(app_status)s)
     AND (%(sku)s::text IS NULL OR sku = %(sku)s)
+    AND published_at <= coalesce(%(after_time)s::timestamptz, 'infinity')
+    AND (published_at < coalesce(%(after_time)s::timestamptz, 'infinity') OR sku > %(after_sku)s::text)
 ORDER BY published_at DESC, sku LIMIT %(limit)s OFFSET %(offset)s;
 
 -- count_test_products: how many match.
