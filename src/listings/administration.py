@@ -23,6 +23,7 @@ from core.storage.database import Database, DatabaseAway
 from core.storage.migrate import MigrationError, check_schema
 from core.use_cases import administration
 from listings.installation import find_database_url, find_secret_key
+from listings.numbers import SellerId, SellerOption, number_argument, number_option
 from listings.output import EXIT_REFUSED, AsJson, Output, UsageError, decimal_text, timestamp
 
 T = TypeVar("T")
@@ -33,14 +34,13 @@ credit_commands = typer.Typer(help="Credits.", no_args_is_help=True)
 tax_commands = typer.Typer(help="Tariff categories.", no_args_is_help=True)
 catalog_commands = typer.Typer(help="Products.", no_args_is_help=True)
 
-SellerOption = Annotated[int, typer.Option("--seller", help="The seller's id.", min=1)]
 EnvironmentOption = Annotated[Environment, typer.Option("--environment", help="live or test.")]
-Trm = Annotated[int | None, typer.Option("--trm", help="Pesos per US dollar.")]
+Trm = Annotated[int | None, number_option("--trm", help="Pesos per US dollar.")]
 Margin = Annotated[str | None, typer.Option("--margin", help="Margin on cost, percent.")]
-PriceStep = Annotated[int | None, typer.Option("--price-step", help="Prices are rounded up to a multiple of this.")]
+PriceStep = Annotated[int | None, number_option("--price-step", help="Prices are rounded up to a multiple of this.")]
 Warranty = Annotated[str | None, typer.Option("--warranty-time", help="For example '90 días'.")]
-Manufacturing = Annotated[int | None, typer.Option("--manufacturing-time-days", help="Days until it can be sent.")]
-Stock = Annotated[int | None, typer.Option("--stock-quantity", help="Stock each listing is published with.")]
+Manufacturing = Annotated[int | None, number_option("--manufacturing-time-days", help="Days until it can be sent.")]
+Stock = Annotated[int | None, number_option("--stock-quantity", help="Stock each listing is published with.")]
 ListingType = Annotated[str | None, typer.Option("--listing-type", help="For example gold_special.")]
 
 
@@ -125,7 +125,7 @@ def _show_seller(output: Output, seller: Seller) -> None:
 def add_seller(
     *,
     name: Annotated[str, typer.Option("--name", help="A name for people.")],
-    credits_: Annotated[int, typer.Option("--credits", help="Credits to begin with.")] = 0,
+    credits_: Annotated[int, number_option("--credits", help="Credits to begin with.")] = 0,
     trm: Trm = None,
     margin: Margin = None,
     site: Annotated[str, typer.Option("--site", help="The marketplace's site.")] = "MCO",
@@ -191,9 +191,7 @@ def _account_status(seller: Seller, environment: Environment) -> str:
 
 
 @seller_commands.command("show")
-def show_seller(
-    seller_id: Annotated[int, typer.Argument(help="The seller's id.", min=1)], as_json: AsJson = False
-) -> None:
+def show_seller(seller_id: SellerId, as_json: AsJson = False) -> None:
     """Show one seller with its settings and accounts.
 
     Example: listings seller show 1
@@ -204,7 +202,7 @@ def show_seller(
 
 @seller_commands.command("update")
 def update_seller(
-    seller_id: Annotated[int, typer.Argument(help="The seller's id.", min=1)],
+    seller_id: SellerId,
     *,
     trm: Trm = None,
     margin: Margin = None,
@@ -349,7 +347,7 @@ def _balance_document(balance: Balance) -> dict[str, Any]:
 
 @credit_commands.command("grant")
 def grant_credits(
-    amount: Annotated[int, typer.Argument(help="How many.", min=1)], seller: SellerOption, as_json: AsJson = False
+    amount: Annotated[int, number_argument(help="How many.", min=1)], seller: SellerOption, as_json: AsJson = False
 ) -> None:
     """Add credits.
 
@@ -388,7 +386,7 @@ def connect_account(
     *,
     seller: SellerOption,
     environment: EnvironmentOption,
-    marketplace_user: Annotated[int, typer.Option("--marketplace-user", help="The marketplace's user id.", min=1)],
+    marketplace_user: Annotated[int, number_option("--marketplace-user", help="The marketplace's user id.", min=1)],
     access_token: Annotated[
         str, typer.Option("--access-token", help="APP_USR-…; - reads it from standard input (not seen by others).")
     ],
@@ -446,10 +444,10 @@ def reencrypt_accounts(as_json: AsJson = False) -> None:
         done, unreadable = on_application(
             lambda application: administration.reencrypt_tokens(application.database, application.cipher)
         )
-        output.document({"accounts": done, "unreadable": unreadable})
         output.say(f"{done} accounts are encrypted with the first key.")
         if unreadable:
             raise UsageError(f"{unreadable} accounts cannot be read with any of the keys of LISTINGS_SECRET_KEY")
+        output.document({"accounts": done, "unreadable": unreadable})
 
 
 def _show_tariffs(output: Output, tariffs: list[TaxCategory]) -> None:
@@ -471,7 +469,7 @@ def _show_tariffs(output: Output, tariffs: list[TaxCategory]) -> None:
 @tax_commands.command("set")
 def set_tax_category(
     seller: SellerOption,
-    index: Annotated[int, typer.Option("--index", help="What tax_category_id takes; without holes.", min=0)],
+    index: Annotated[int, number_option("--index", help="What tax_category_id takes; without holes.", min=0)],
     name: Annotated[str, typer.Option("--name", help="The seller's name for it.")],
     rate: Annotated[str, typer.Option("--rate", help="Percent, for example 5 or 12.5.")],
     as_json: AsJson = False,

@@ -12,6 +12,7 @@ from core.errors import ApiError
 from listing_publication.v1 import admin_pb2, common_pb2, jobs_pb2
 from listings.channel import Core, DemoKey, KeyFile, core_for_key, core_for_operator
 from listings.documents import document, moment, word
+from listings.numbers import number_option
 from listings.operators import Yes, environment_word, name_environment
 from listings.output import EXIT_REFUSED, AsJson, Output, UsageError
 from listings.watching import job_table, show_outcome, watch_all, watch_to_end
@@ -29,7 +30,7 @@ ErrorCode = Annotated[
     str | None,
     typer.Option("--error-code", help="Only jobs with an item that failed so, for example marketplace_busy."),
 ]
-OfSeller = Annotated[int | None, typer.Option("--seller", help="Only this seller's jobs.", min=1)]
+OfSeller = Annotated[int | None, number_option("--seller", help="Only this seller's jobs.", min=1)]
 OfStatus = Annotated[str | None, typer.Option("--status", help="Only jobs of this status.")]
 Every = Annotated[bool, typer.Option("--all", help="All jobs that can be, with no other filter.")]
 
@@ -40,7 +41,7 @@ def list_jobs(
     status: OfStatus = None,
     from_date: FromDate = None,
     to_date: ToDate = None,
-    limit: Annotated[int, typer.Option("--limit", help="At most so many.", min=1)] = 50,
+    limit: Annotated[int, number_option("--limit", help="At most so many.", min=1)] = 50,
     key_file: KeyFile = None,
     demo: DemoKey = None,
     as_json: AsJson = False,
@@ -72,7 +73,7 @@ def show_job(
     status: Annotated[
         str | None, typer.Option("--status", help="Only items of this status: success, failed, skipped, pending.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", help="At most so many items.", min=1)] = 20,
+    limit: Annotated[int, number_option("--limit", help="At most so many items.", min=1)] = 20,
     key_file: KeyFile = None,
     demo: DemoKey = None,
     as_json: AsJson = False,

@@ -16,6 +16,7 @@ from core.errors import ApiError
 from listing_publication.v1 import account_pb2, common_pb2, promotion_pb2, publishing_pb2
 from listings.channel import Core, DemoKey, KeyFile, core_for_key
 from listings.documents import document, moment
+from listings.numbers import number_option
 from listings.output import AsJson, Output, UsageError
 from listings.publish_file import AskedFor, at_lines, read_asked_for
 from listings.watching import show_outcome, watch_to_end
@@ -26,7 +27,7 @@ _SHOWN_PLAN = 50
 _PAGE = 1_000
 
 ListingType = Annotated[str | None, typer.Option("--listing-type", help="Instead of the seller's own.")]
-TaxCategory = Annotated[int | None, typer.Option("--tax-category", help="Index of a tariff category; default 0.")]
+TaxCategory = Annotated[int | None, number_option("--tax-category", help="Index of a tariff category; default 0.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, show prices and cost, write nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before something that costs credits.")]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Follow the job to its end.")]
@@ -277,9 +278,9 @@ def test_products(
         bool | None, typer.Option("--pending/--promoted", help="Only those not yet, or already, published live.")
     ] = None,
     status_meli: Annotated[str | None, typer.Option("--status-meli", help="For example active or paused.")] = None,
-    app_status: Annotated[int | None, typer.Option("--app-status", help="1 active, 0 paused or deleted.")] = None,
+    app_status: Annotated[int | None, number_option("--app-status", help="1 active, 0 paused or deleted.")] = None,
     sku: Annotated[str | None, typer.Option("--sku", help="Only this SKU.")] = None,
-    limit: Annotated[int, typer.Option("--limit", help="At most so many.", min=1)] = 50,
+    limit: Annotated[int, number_option("--limit", help="At most so many.", min=1)] = 50,
     key_file: KeyFile = None,
     demo: DemoKey = None,
     as_json: AsJson = False,

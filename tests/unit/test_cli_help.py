@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import re
 import subprocess
@@ -14,7 +15,8 @@ import pytest
 import typer.main
 
 from core import log
-from listings.main import command_line, main
+from listings.main import main
+from listings.program import command_line
 
 NAMED = [
     *["serve", "grpc", "gateway", "worker", "sandbox", "migrate"],
@@ -100,6 +102,65 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_usage_errors_end_with_2(arguments: list[str]) -> None:
     assert main(arguments) == 2
+
+
+def test_every_number_has_a_bound() -> None:
+    numbers = [
+        (name, parameter.name, parameter.max)
+        for name, command in commands().items()
+        for parameter in command.params
+        if parameter.type_descriptor.annotation is int
+    ]
+    assert len(numbers) > 20
+    assert [each for each in numbers if each[2] is None or each[2] >= 2**63] == []
+
+
+HUGE = "99999999999999999999"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"seller show {HUGE}",
+        f"seller add --name N --credits {HUGE}",
+        f"seller update 1 --trm {HUGE}",
+        f"credits grant --seller 1 {HUGE}",
+        f"key list --seller {HUGE}",
+        f"tax-category list --seller {HUGE}",
+        f"account disconnect --seller {HUGE} --environment test",
+        f"publish - --tax-category {HUGE}",
+        f"job cancel --seller {HUGE}",
+        "seller show one",
+        "job list --nonsense",
+        "nonsense",
+        "seller show",
+    ],
+)
+def test_usage_errors_are_one_document_for_programs(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command.split()) == 2
+    assert capsys.readouterr().out == ""
+    assert main([*command.split(), "--json"]) == 2
+    ended = capsys.readouterr()
+    error = json.loads(ended.out)["error"]
+    assert (error["code"], ended.err) == ("E_USAGE", "")
+    assert error["detail"]
+
+
+@pytest.mark.parametrize("command", ["serve", "job watch"])
+@pytest.mark.parametrize("module", ["typer", "core.settings"])
+def test_an_interruption_while_everything_loads_ends_quietly(command: str, module: str) -> None:
+    program = f"""
+import sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+from listings.main import main
+sys.exit(main({command.split()!r}))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
 @pytest.mark.parametrize(

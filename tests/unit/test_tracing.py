@@ -74,7 +74,7 @@ class Absent:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Absent())
 from core import log, tracing
-from listings import main
+from listings import program
 import grpc_server.server, http_gateway.server, core.worker.process
 assert tracing.configure("test") is False
 log.configure()
@@ -97,7 +97,7 @@ def test_nothing_of_the_extra_is_loaded_when_it_is_not_wanted() -> None:
     program = """
 import sys
 from core import tracing
-from listings import main
+from listings import program
 import grpc_server.server, http_gateway.server, core.worker.process
 assert tracing.configure("test") is False
 assert not [name for name in sys.modules if name.startswith("opentelemetry")]

@@ -185,7 +185,7 @@ def rate_storage(address: str) -> LimitStorage:
     except (ConfigurationError, ValueError, LookupError):
         # Their words quote the address, which may hold a password.
         raise SettingsError(
-            "LISTINGS_RATE_LIMIT_STORAGE: must be memory:// or the address of a Redis, for which the package coredis must be installed"
+            "LISTINGS_RATE_LIMIT_STORAGE: must be memory:// or the address of a Redis (needs the package coredis)"
         ) from None
 
 
