@@ -111,7 +111,8 @@ CATALOGUE: dict[str, ErrorKind] = _rows(
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One offending place: a JSON Pointer into the body, or a query parameter's name.
+    """One offending place: a JSON Pointer into the request, or one field of it. Core names the fields of the gRPC
+    request; the gateway and the command line say what they call them.
 
     ``detail`` quotes the rule, never the value that broke it.
     """

@@ -167,7 +167,7 @@ def from_promote(request: promotion_pb2.PromoteTestProductsRequest) -> Promotion
     skus = None
     if request.HasField("sku_list"):
         skus = list(request.sku_list.skus)
-        _check_count("skus", len(skus))
+        _check_count("sku_list/skus", len(skus))
     return PromotionRequest(
         skus=skus,
         listing_type_id=given(request, "listing_type_id"),

@@ -24,7 +24,13 @@ MEDIA_TYPE = b"application/problem+json"
 _CHALLENGE = (b"www-authenticate", b'ApiKey realm="listings"')
 """RFC 9110, 15.5.2, demands one with every 401. No registered scheme names a key in a header of its own."""
 _DETAILS_KEY = "grpc-status-details-bin"
-_OWN_PARAMETERS = {"page_size": "limit", "skip": "offset", "from_date": "from", "to_date": "to"}
+_OWN_PARAMETERS = {
+    "page_size": "limit",
+    "skip": "offset",
+    "from_date": "from",
+    "to_date": "to",
+    "idempotency_key": "Idempotency-Key",
+}
 """What REST v1 calls the request fields that have another name in the proto."""
 
 
@@ -190,15 +196,28 @@ def _api_error(error: grpc.aio.AioRpcError) -> ApiError | None:
     seconds = math.ceil(delay.seconds + delay.nanos / 1e9)
     return ApiError(
         code,
-        status.message,
+        _own_detail(status.message, bad_request_),
         violations=[_violation(entry, code) for entry in bad_request_.field_violations],
         retry_after=max(1, seconds) if delay.ByteSize() else None,
     )
 
 
+def _own_detail(detail: str, places: error_details_pb2.BadRequest) -> str:
+    """The sentence with its place, with which it begins, as REST v1 calls it."""
+    place = places.field_violations[0].field if places.field_violations else ""
+    if not place or not detail.startswith(f"{place}: "):
+        return detail
+    return _own_place(place) + detail.removeprefix(place)
+
+
+def _own_place(field: str) -> str:
+    return _OWN_PARAMETERS.get(field, field.removeprefix("/sku_list"))
+
+
 def _violation(entry: error_details_pb2.BadRequest.FieldViolation, code: str) -> Violation:
     """A field violation; a field that begins with a slash (or is empty) is a JSON Pointer."""
     own_code = entry.reason or code
-    if not entry.field or entry.field.startswith("/"):
-        return Violation(own_code, entry.description, pointer=entry.field)
-    return Violation(own_code, entry.description, parameter=_OWN_PARAMETERS.get(entry.field, entry.field))
+    place = _own_place(entry.field)
+    if not place or place.startswith("/"):
+        return Violation(own_code, entry.description, pointer=place)
+    return Violation(own_code, entry.description, parameter=place)

@@ -219,7 +219,7 @@ async def test_idempotency_key_of_another_request_and_another_environment(stubs:
     error = await refused(create(stubs, tenant.live_key, 3, idempotency_key="{" + name + "}"))
     assert (error.code, error.places) == (
         "E_PRODUCT_INVALID_BODY",
-        [("Idempotency-Key", "E_PRODUCT_INVALID_BODY")],
+        [("idempotency_key", "E_PRODUCT_INVALID_BODY")],
     )
 
 
@@ -269,9 +269,9 @@ async def test_test_products_in_pages(stubs: Stubs, tenant: Tenant, application:
         ({"sku": "x"}, ("sku", "E_PRODUCT_INVALID_SKU")),
         ({"status_meli": "gone"}, ("status_meli", "E_PRODUCT_INVALID_BODY")),
         ({"app_status": 2}, ("app_status", "E_PRODUCT_INVALID_BODY")),
-        ({"page_size": 0}, ("limit", "E_PRODUCT_INVALID_BODY")),
-        ({"page_size": 1001}, ("limit", "E_PRODUCT_INVALID_BODY")),
-        ({"skip": -1}, ("offset", "E_PRODUCT_INVALID_BODY")),
+        ({"page_size": 0}, ("page_size", "E_PRODUCT_INVALID_BODY")),
+        ({"page_size": 1001}, ("page_size", "E_PRODUCT_INVALID_BODY")),
+        ({"skip": -1}, ("skip", "E_PRODUCT_INVALID_BODY")),
         ({"page_token": "c2tpcD0x"}, ("page_token", "E_PRODUCT_INVALID_BODY")),
         ({"page_token": "é"}, ("page_token", "E_PRODUCT_INVALID_BODY")),
     ):
@@ -318,7 +318,7 @@ async def test_promotion(stubs: Stubs, tenant: Tenant, application: Application)
     assert (error.status, error.code) == (grpc.StatusCode.FAILED_PRECONDITION, "E_PROMOTE_NO_CANDIDATES")
     empty = promotion_pb2.PromoteTestProductsRequest(sku_list=promotion_pb2.SkuList())
     error = await refused(stubs.promotion.PromoteTestProducts(empty, metadata=metadata, timeout=DEADLINE))
-    assert error.places == [("/skus", "E_PRODUCT_INVALID_BODY")]
+    assert error.places == [("/sku_list/skus", "E_PRODUCT_INVALID_BODY")]
     error = await refused(
         stubs.promotion.PromoteTestProducts(
             promotion_pb2.PromoteTestProductsRequest(), metadata=key(tenant.test_key), timeout=DEADLINE
@@ -370,7 +370,7 @@ async def test_get_job_pages_and_filters(stubs: Stubs, tenant: Tenant, applicati
     pending = await job_of(stubs, tenant.live_key, made.job_id, status="pending", page_size=7, skip=119)
     assert [(each.ordinal, each.HasField("sequence")) for each in pending.items] == [(249, False)]
     error = await refused(job_of(stubs, tenant.live_key, "no-uuid", status="lost", page_size=0))
-    assert error.places == [("limit", "E_PRODUCT_INVALID_BODY"), ("status", "E_PRODUCT_INVALID_BODY")]
+    assert error.places == [("page_size", "E_PRODUCT_INVALID_BODY"), ("status", "E_PRODUCT_INVALID_BODY")]
 
 
 async def test_unknown_and_foreign_jobs_are_one(stubs: Stubs, tenant: Tenant, new_tenant: NewTenant) -> None:
@@ -415,9 +415,9 @@ async def test_list_jobs(stubs: Stubs, tenant: Tenant, application: Application)
     assert (await ask(from_date="0001-01-01", to_date="9999-12-31")).total == 5
     for filters, places in (
         ({"status": "done"}, ["status"]),
-        ({"from_date": "2026-02-30"}, ["from"]),
-        ({"from_date": "2026-03-02", "to_date": "2026-03-01"}, ["from"]),
-        ({"to_date": "", "page_size": 2000}, ["limit", "to"]),
+        ({"from_date": "2026-02-30"}, ["from_date"]),
+        ({"from_date": "2026-03-02", "to_date": "2026-03-01"}, ["from_date"]),
+        ({"to_date": "", "page_size": 2000}, ["page_size", "to_date"]),
     ):
         assert [place for place, _ in (await refused(ask(**filters))).places] == places
 

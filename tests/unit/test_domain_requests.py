@@ -98,7 +98,8 @@ def test_a_schedule_is_judged_against_the_time_given() -> None:
 
 
 def test_every_malformed_sku_of_a_promotion_is_named() -> None:
-    assert [each.pointer for each in judge_skus(["B07N4M94X4", "x", "B07N4M94X4\n"])] == ["/skus/1", "/skus/2"]
+    found = judge_skus(["B07N4M94X4", "x", "B07N4M94X4\n"])
+    assert [each.pointer for each in found] == ["/sku_list/skus/1", "/sku_list/skus/2"]
 
 
 def test_a_fingerprint_tells_requests_apart_by_what_they_mean() -> None:

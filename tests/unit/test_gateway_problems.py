@@ -8,7 +8,7 @@ import grpc
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 
-from core.errors import CATALOGUE, ApiError, Violation
+from core.errors import CATALOGUE, ApiError, Violation, invalid
 from http_gateway import problems
 from http_gateway.problems import Problem
 from tests.support.scripted_core import status_details
@@ -42,6 +42,24 @@ def test_every_code_of_the_contract_has_its_status_type_and_title(code: str) -> 
         assert (b"retry-after", b"1") in problem.headers()
     assert shown(problem) == expected
     assert (b"content-type", b"application/problem+json") in problem.headers()
+
+
+@pytest.mark.parametrize(
+    ("field", "place", "name"),
+    [
+        ("page_size", "parameter", "limit"),
+        ("skip", "parameter", "offset"),
+        ("from_date", "parameter", "from"),
+        ("idempotency_key", "parameter", "Idempotency-Key"),
+        ("/sku_list/skus/3", "pointer", "/skus/3"),
+        ("/items/3/sku", "pointer", "/items/3/sku"),
+    ],
+)
+def test_rest_calls_places_by_its_own_names(field: str, place: str, name: str) -> None:
+    error = invalid([Violation("E_PRODUCT_INVALID_BODY", "rule", field)])
+    body = shown(problems.from_rpc_error(rpc_error(status_details(error))))
+    assert body["errors"] == [{"code": "E_PRODUCT_INVALID_BODY", "detail": "rule", place: name}]
+    assert body["detail"] == f"{name}: rule"
 
 
 def test_places_and_delay_cross_the_boundary() -> None:

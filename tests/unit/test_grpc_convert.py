@@ -101,7 +101,7 @@ def test_skus_keep_absent_and_empty_apart() -> None:
         wrong = promotion_pb2.PromoteTestProductsRequest(sku_list=promotion_pb2.SkuList(skus=["A"] * count))
         with pytest.raises(ApiError) as caught:
             convert.from_promote(wrong)
-        assert [violation.pointer for violation in caught.value.violations] == ["/skus"]
+        assert [violation.pointer for violation in caught.value.violations] == ["/sku_list/skus"]
 
 
 def test_the_answer_of_create_job() -> None:

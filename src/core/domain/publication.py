@@ -185,7 +185,7 @@ def _judge_item(found: list[Violation], index: int, sku: str, category_id: str |
 def judge_skus(skus: Iterable[str]) -> list[Violation]:
     """Every malformed SKU of a promote call; at most one more than a problem lists."""
     return [
-        Violation("E_PRODUCT_INVALID_SKU", SKU_RULE, f"/skus/{index}")
+        Violation("E_PRODUCT_INVALID_SKU", SKU_RULE, f"/sku_list/skus/{index}")
         for index, sku in enumerate(skus)
         if not is_sku(sku)
     ][: MAX_VIOLATIONS + 1]

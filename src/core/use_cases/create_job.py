@@ -135,7 +135,7 @@ def _judge(request: PublicationRequest, standing: Standing, violations: Sequence
 def check_idempotency_key(key: str | None) -> None:
     """Refuse a key that is no UUID."""
     if key is not None and not is_uuid(key):
-        raise invalid([Violation("E_PRODUCT_INVALID_BODY", IDEMPOTENCY_KEY_RULE, parameter="Idempotency-Key")])
+        raise invalid([Violation("E_PRODUCT_INVALID_BODY", IDEMPOTENCY_KEY_RULE, parameter="idempotency_key")])
 
 
 async def begin(connection: Connection, principal: Principal, idempotency_key: str | None) -> Standing:

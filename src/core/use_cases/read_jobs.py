@@ -111,9 +111,9 @@ def job_filter(
     found: list[Violation] = []
     if status is not None and status not in list(JobStatus):
         found.append(_query("status", "must be one of " + ", ".join(JobStatus)))
-    first, last = _day("from", from_date, found), _day("to", to_date, found)
+    first, last = _day("from_date", from_date, found), _day("to_date", to_date, found)
     if first is not None and last is not None and first > last:
-        found.append(_query("from", "must not be after to"))
+        found.append(_query("from_date", "must not be after the last day"))
     return (_start(first), _start(last, days=1)), found
 
 
@@ -190,9 +190,9 @@ def _query(parameter: str, rule: str) -> Violation:
 def _page_violations(limit: int | None, offset: int) -> list[Violation]:
     found = []
     if limit is not None and not 1 <= limit <= MAX_PAGE:
-        found.append(_query("limit", f"must be an integer from 1 to {MAX_PAGE}"))
+        found.append(_query("page_size", f"must be an integer from 1 to {MAX_PAGE}"))
     if not 0 <= offset <= MAX_OFFSET:
-        found.append(_query("offset", f"must be an integer from 0 to {MAX_OFFSET}"))
+        found.append(_query("skip", f"must be an integer from 0 to {MAX_OFFSET}"))
     return found
 
 
