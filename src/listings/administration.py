@@ -502,7 +502,7 @@ _SHOWN_FINDINGS = 20
 
 @catalog_commands.command("import")
 def import_catalog(
-    file: Annotated[Path, typer.Argument(help="CSV with a header row, or JSON Lines; UTF-8.")],
+    file: Annotated[Path, typer.Argument(help="CSV with a header row, or JSON Lines; UTF-8; - is standard input.")],
     strict: Annotated[bool, typer.Option("--strict", help="Take nothing when one row is refused.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -510,9 +510,15 @@ def import_catalog(
 
     Columns: sku,title,category,cost_usd,image_url and optionally brand,model,gtin,weight_grams,description, in any
     order; more images in image_url separated by |. Rows that break a rule are named and left out. Of rows with the
-    same SKU the last one counts. Ends with 1 when nothing could be taken.
+    same SKU the last one counts. Ends with 0 when rows were taken, even if others were refused; with 1 when all rows
+    were refused, when --strict refused the file for one of them, and when the file is no catalogue; with 2 when it
+    cannot be read.
 
-    Example: listings catalog import products.csv
+    Examples:
+
+        listings catalog import products.csv
+
+        zcat products.csv.gz | listings catalog import - --strict
     """
     with Output(as_json) as output:
         try:

@@ -19,16 +19,21 @@ from listings.installation import find_database_url, use_data_folder
 from listings.output import AsJson, Output, UsageError
 
 File = Annotated[Path, typer.Argument(help="The backup.", dir_okay=False)]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def backup(file: File, as_json: AsJson = False) -> None:
+def backup(file: File, force: Force = False, as_json: AsJson = False) -> None:
     """Write the whole database to one file, while everything runs. The secret key is not in it: keep that apart.
+
+    A file that is there already is kept, unless --force is said.
 
     Example: listings backup /var/backups/listings-monday.dump
     """
     with Output(as_json) as output:
         settings = _settings()
+        if file.exists() and not force:
+            raise UsageError(f"{file} exists: say --force to replace it")
         try:
             size = dump(find_database_url(settings), file)
         except BackupError as error:

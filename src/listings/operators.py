@@ -194,7 +194,11 @@ def _promote(
     watch: bool,
     yes: bool,
 ) -> None:
-    name_environment(output, _environment(core))
+    environment = _environment(core)
+    if environment != common_pb2.ENVIRONMENT_LIVE:
+        # Before the environment is named: nothing happens on the test account either.
+        raise ApiError("E_PROMOTE_REQUIRES_LIVE_KEY", "Promotion publishes to the real account: use a live key.")
+    name_environment(output, environment)
     if dry_run or not yes:
         rehearsal = promotion_pb2.PromoteTestProductsRequest()
         rehearsal.CopyFrom(request)

@@ -18,8 +18,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from core.domain.text import is_control
 from core.errors import ApiError
 from core.settings import SettingsError
+from listings.option_names import by_option
 
 EXIT_REFUSED: Final = 1
 EXIT_USAGE: Final = 2
@@ -60,11 +62,11 @@ class Output:
     def say(self, text: str, *, style: str | None = None) -> None:
         """A line for people on standard output. The text is printed as it is."""
         if not self.as_json:
-            self.out.print(escape(text), style=style, soft_wrap=True, highlight=False)
+            self.out.print(escape(harmless(text)), style=style, soft_wrap=True, highlight=False)
 
     def warn(self, text: str, *, style: str | None = "yellow") -> None:
         """A line for people on standard error, with ``--json`` too."""
-        self.err.print(escape(text), style=style, soft_wrap=True, highlight=False)
+        self.err.print(escape(harmless(text)), style=style, soft_wrap=True, highlight=False)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Sequence[str] = ()) -> None:
         """A table for people; ``numbers`` names the columns to align to the right."""
@@ -75,7 +77,8 @@ class Output:
         """Names and values for people, one a line; empty values are left out."""
         if self.as_json:
             return
-        shown = [(name, cell(value)) for name, value in facts if value is not None and value != ""]
+        given = [(name, value) for name, value in facts if value is not None and value != ""]
+        shown = [(name, harmless(cell(value), lines=False)) for name, value in given]
         width = max((len(name) for name, _ in shown), default=0)
         for name, value in shown:
             self.out.print(f"[dim]{escape(name.ljust(width))}[/dim]  {escape(value)}", soft_wrap=True, highlight=False)
@@ -102,7 +105,7 @@ class Output:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if isinstance(error, ApiError):
-            self._refused(error)
+            self._refused(by_option(error))
             raise typer.Exit(EXIT_REFUSED) from None
         if isinstance(error, UsageError | SettingsError):
             self.fail(str(error))
@@ -153,8 +156,15 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Seq
     for name in columns:
         made.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
     for row in rows:
-        made.add_row(*(escape(cell(value)) for value in row))
+        made.add_row(*(escape(harmless(cell(value), lines=False)) for value in row))
     return made
+
+
+def harmless(text: str, *, lines: bool = True) -> str:
+    """The text without control characters: a terminal would do what they say. Line feeds stay if ``lines``."""
+    if text.isprintable():
+        return text
+    return "".join("\ufffd" if is_control(each) and not (lines and each == "\n") else each for each in text)
 
 
 def cell(value: Any) -> str:

@@ -22,7 +22,7 @@ from core.domain.states import TERMINAL, JobStatus
 from listing_publication.v1 import common_pb2, jobs_pb2
 from listings.channel import Core, refusal
 from listings.documents import document
-from listings.output import Output, table
+from listings.output import Output, harmless, table
 
 PATIENCE_SECONDS: Final = 300.0
 """How long a watch goes on trying without a single message."""
@@ -211,7 +211,9 @@ def picture(watched: Watched) -> RenderableType:
     job, counts = watched.job or jobs_pb2.Job(), _counts(watched)
     live = job.environment == common_pb2.ENVIRONMENT_LIVE
     badge = "[bold white on red] LIVE [/]" if live else "[bold black on green] TEST [/]"
-    title = Text.from_markup(f"{badge} job {escape(watched.job_id)}  [bold]{escape(counts.status)}[/]")
+    title = Text.from_markup(
+        f"{badge} job {escape(harmless(watched.job_id, lines=False))}  [bold]{escape(counts.status)}[/]"
+    )
     total = max(job.total_items, 1)
     line = Table.grid(padding=(0, 2))
     line.add_row(
@@ -224,7 +226,7 @@ def picture(watched: Watched) -> RenderableType:
     )
     parts: list[RenderableType] = [title, line]
     if counts.HasField("waiting_reason"):
-        parts.append(Text(f"waiting: {counts.waiting_reason}", style="yellow"))
+        parts.append(Text(harmless(f"waiting: {counts.waiting_reason}", lines=False), style="yellow"))
     failures = watched.failures()
     if failures:
         parts.append(table(["FAILED", "BECAUSE"], failures[:8], numbers=["FAILED"]))

@@ -19,7 +19,8 @@ from core.storage.migrate import MigrationError, check_schema, migrate
     ],
 )
 def test_why_there_is_no_connection(own_database_url: str, change: dict[str, str], line: str) -> None:
-    address = make_conninfo(**(conninfo_to_dict(own_database_url) | change))
+    parts = {name: str(value) for name, value in conninfo_to_dict(own_database_url).items()}
+    address = make_conninfo(**(parts | change))
     for work in (migrate, check_schema):
         with pytest.raises(MigrationError) as caught:
             work(address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from decimal import Decimal
 from pathlib import Path
 
@@ -35,6 +36,12 @@ def test_a_byte_order_mark_and_other_line_ends_are_fine(tmp_path: Path) -> None:
     products, report = read(tmp_path, b"\xef\xbb\xbf" + (HEADER + ROW).replace("\n", "\r\n").encode())
     assert list(products) == ["B014TMV5YE"]
     assert report.refusals == []
+
+
+def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(("\ufeff" + HEADER + ROW).encode())))
+    products, _ = read_products(Path("-"))
+    assert list(products) == ["B014TMV5YE"]
 
 
 def test_quoted_commas_quotes_and_newlines(tmp_path: Path) -> None:

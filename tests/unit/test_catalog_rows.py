@@ -136,7 +136,13 @@ def test_lengths_are_bounded() -> None:
 def test_text_the_database_cannot_hold_is_refused(column: str) -> None:
     assert refused(**{column: "a\0b"}) == [(column, "must not contain NUL")]
     assert refused(**{column: "a\ud800"}) == [(column, "must be valid UTF-8")]
-    assert refused(**{column: 1.5}) == [(column, "must be text")]
+    rule = "must be a number or text" if column == "gtin" else "must be text"
+    assert refused(**{column: 1.5}) == [(column, rule)]
+
+
+@pytest.mark.parametrize("column", ["cost_usd", "weight_grams", "gtin"])
+def test_a_column_of_numbers_says_what_it_takes(column: str) -> None:
+    assert refused(**{column: True}) == [(column, "must be a number or text")]
 
 
 def test_every_wrong_column_is_named_in_order_and_no_value_quoted() -> None:

@@ -196,6 +196,15 @@ def test_an_address_that_is_none_of_postgresql_is_one_line_and_2(
         assert "a-secret" not in ended.err
 
 
+def test_a_backup_replaces_nothing_unasked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "there.dump").write_text("kept")
+    assert main(["backup", "there.dump"]) == 2
+    assert capsys.readouterr().err == "listings: there.dump exists: say --force to replace it\n"
+    assert main(["backup", "there.dump", "--force"]) == 2
+    assert "no database" in capsys.readouterr().err
+    assert (tmp_path / "there.dump").read_text() == "kept"
+
+
 def test_python_m_listings() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "listings", "--version"], capture_output=True, text=True, check=False, timeout=60

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 
@@ -12,6 +13,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from core.errors import ApiError, Violation, invalid
 from core.settings import SettingsError
+from core.use_cases.administration import invalid_value
 from listing_publication.v1 import common_pb2, jobs_pb2
 from listings.documents import document
 from listings.output import Output, UsageError, cell
@@ -38,16 +40,50 @@ def test_endings(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_refusal_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
-    places = [Violation("E_PRODUCT_INVALID_BODY", "must be an integer", parameter="limit")]
+    places = [Violation("E_PRODUCT_INVALID_BODY", "must be an integer", parameter="page_size")]
     assert ending(invalid(places), as_json=True) == 1
     assert ending(ApiError("E_RATE_LIMITED", "Slow down.", retry_after=7), as_json=True) == 1
     ended = capsys.readouterr()
     assert ended.err == ""
     first, second = map(json.loads, ended.out.splitlines())
     assert first["error"]["errors"] == [
-        {"place": "limit", "code": "E_PRODUCT_INVALID_BODY", "detail": "must be an integer"}
+        {"place": "--limit", "code": "E_PRODUCT_INVALID_BODY", "detail": "must be an integer"}
     ]
     assert second["error"] == {"code": "E_RATE_LIMITED", "detail": "Slow down.", "retry_after": 7}
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            invalid([Violation("E_PRODUCT_INVALID_BODY", "must be a time", "/scheduled_for")]),
+            "refused: --schedule: must be a time (E_PRODUCT_INVALID_BODY)",
+        ),
+        (invalid_value("trm", "must be from 1 to 9"), "refused: --trm must be from 1 to 9. (E_ADMIN_INVALID)"),
+        (
+            invalid([Violation("E_PRODUCT_INVALID_SKU", "no SKU", "/sku_list/skus/3")]),
+            "refused: /skus/3: no SKU (E_PRODUCT_INVALID_SKU)",
+        ),
+    ],
+)
+def test_a_refusal_names_the_options_of_the_command_line(
+    capsys: pytest.CaptureFixture[str], error: ApiError, line: str
+) -> None:
+    assert ending(error) == 1
+    assert capsys.readouterr().err.splitlines() == [line]
+
+
+def test_control_characters_of_data_never_reach_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    output = Output()
+    data = "a\x1b]0;title\x07b\x9bc\rd"
+    output.say(data)
+    output.warn(data)
+    output.facts([("name", data)])
+    output.table(["A"], [[data + "\n\t"]])
+    ended = capsys.readouterr()
+    shown = ended.out + ended.err
+    assert not [character for character in shown if character != "\n" and unicodedata.category(character) == "Cc"]
+    assert shown.count("a\ufffd]0;title\ufffdb\ufffdc\ufffdd") == 4
 
 
 def test_text_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:

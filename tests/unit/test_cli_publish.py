@@ -287,6 +287,15 @@ def test_promote_refused(cli: CommandLine) -> None:
     assert json.loads(ended.out)["error"]["code"] == "E_PROMOTE_NO_CANDIDATES"
 
 
+def test_promote_with_a_test_key_is_refused_before_anything_is_named(cli: CommandLine) -> None:
+    cli.start("promote", "--yes")
+    cli.ping()
+    ended = cli.end()
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("refused: ")
+    assert "E_PROMOTE_REQUIRES_LIVE_KEY" in ended.err
+
+
 def test_test_products_are_paged_to_the_limit(cli: CommandLine) -> None:
     cli.start("test-products", "--limit", "1500", "--pending", "--json")
     sizes = []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -62,12 +64,16 @@ def read_rows(path: Path, stream: TextIO) -> RowFile:
 
 
 def open_text(path: Path) -> TextIO:
-    """Open for reading. Bytes that are no UTF-8 become lone surrogates, so that the row that has them can be named
-    and the others kept.
+    """Open for reading; ``-`` is standard input. Bytes that are no UTF-8 become lone surrogates, so that the row that
+    has them can be named and the others kept.
 
     Raises:
         OSError: the file cannot be read.
     """
+    if str(path) == "-":
+        # As a whole: the reader goes back to the beginning, which a pipe cannot.
+        given = io.BytesIO(sys.stdin.buffer.read())
+        return io.TextIOWrapper(given, encoding="utf-8-sig", errors="surrogateescape", newline="")
     return path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 

@@ -43,6 +43,7 @@ _IMAGE_RULE = (
     f"at most {MAX_IMAGES} of them"
 )
 _TEXT_RULE = "must be text"
+_NUMBER_RULE = "must be a number or text"
 GTIN_NOTE = "left out: a GTIN has 8 or 12 to 14 digits"
 
 
@@ -86,7 +87,7 @@ def judge(row: Mapping[str, Any]) -> tuple[Product, list[tuple[str, str]]]:
             return empty
 
     def gtin(value: Any) -> str | None:
-        digits = _text(str(value) if _is_whole(value) else value).replace(" ", "").replace("-", "")
+        digits = _numeric(str(value) if _is_whole(value) else value).replace(" ", "").replace("-", "")
         if digits and _GTIN.fullmatch(digits) is None:
             notes.append(("gtin", GTIN_NOTE))
             return None
@@ -134,6 +135,13 @@ def _text(value: Any) -> str:
     return value.strip()
 
 
+def _numeric(value: Any) -> str:
+    """As ``_text``, for a column that takes numbers too."""
+    if not isinstance(value, str):
+        raise ValueError(_NUMBER_RULE)  # noqa: TRY004 - as above
+    return _text(value)
+
+
 def _bounded(value: Any, shortest: int, longest: int) -> str:
     text = _text(value)
     if not shortest <= len(text) <= longest:
@@ -155,7 +163,7 @@ def _cost(value: Any) -> Decimal | None:
     if isinstance(value, Decimal) or _is_whole(value):
         text = format(value, "f") if isinstance(value, Decimal) and value.is_finite() else str(value)
     else:
-        text = _text(value)
+        text = _numeric(value)
     if not text:
         return None
     match = _COST.fullmatch(text)
@@ -166,7 +174,7 @@ def _cost(value: Any) -> Decimal | None:
 
 
 def _weight(value: Any) -> int | None:
-    text = str(value) if _is_whole(value) else _text(value)
+    text = str(value) if _is_whole(value) else _numeric(value)
     if not text:
         return None
     if _WHOLE.fullmatch(text) is None or int(text) > MAX_WEIGHT_GRAMS:

@@ -98,8 +98,8 @@ def migrate(url: str, told: Callable[[str], None] = lambda name: None) -> int:
                     told(migration.name)
             return applied_version(connection)
     except psycopg.Error as error:
-        told = error.diag.message_primary
-        raise MigrationError(f"the database refused: {told}" if told else why_not_connected(error)) from error
+        said = error.diag.message_primary
+        raise MigrationError(f"the database refused: {said}" if said else why_not_connected(error)) from error
 
 
 def applied_version(connection: psycopg.Connection) -> int:

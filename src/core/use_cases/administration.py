@@ -22,6 +22,7 @@ from core.domain.seller import (
     TaxCategory,
 )
 from core.domain.states import Environment
+from core.domain.text import is_name
 from core.errors import ApiError, Violation
 from core.storage import accounts, keys, sellers
 from core.storage import credits as credit_store
@@ -37,6 +38,7 @@ _RANGES = {
     "manufacturing_time_days": (0, 60),
     "stock_quantity": (1, 99_999),
 }
+NAME_RULE = "must have 1 to {} characters, no control character among them"
 _KEY_ID = re.compile(r"key_[0-9A-Za-z]{1,40}", re.ASCII)
 _TOKEN = re.compile(r"[\x21-\x7e]{1,2000}", re.ASCII)
 
@@ -83,8 +85,8 @@ def check_settings(changes: dict[str, Any]) -> dict[str, Any]:
             raise invalid_value(name, f"must be from {lowest} to {highest}")
     if "margin_percent" in given:
         given["margin_percent"] = parse_percent("margin_percent", str(given["margin_percent"]))
-    if "warranty_time" in given and not (0 < len(given["warranty_time"]) <= 40 and "\0" not in given["warranty_time"]):
-        raise invalid_value("warranty_time", "must have 1 to 40 characters")
+    if "warranty_time" in given and not is_name(given["warranty_time"], 40):
+        raise invalid_value("warranty_time", NAME_RULE.format(40))
     if "listing_type_id" in given and given["listing_type_id"] not in LISTING_TYPES:
         raise invalid_value("listing_type_id", "must be one of " + ", ".join(LISTING_TYPES))
     return given
@@ -104,8 +106,8 @@ async def create_seller(
     Raises:
         ApiError: E_ADMIN_INVALID.
     """
-    if not 1 <= len(name) <= 200 or "\0" in name:
-        raise invalid_value("name", "must have 1 to 200 characters")
+    if not is_name(name, 200):
+        raise invalid_value("name", NAME_RULE.format(200))
     if not 0 <= first_credits <= MAX_CREDITS:
         raise invalid_value("credits", f"must be from 0 to {MAX_CREDITS}")
     if site_id != "MCO":
@@ -348,8 +350,8 @@ async def set_tax_category(
         ApiError: E_ADMIN_INVALID, E_ADMIN_NOT_FOUND.
     """
     rate = parse_percent("rate", rate_percent)
-    if not 1 <= len(name) <= 100 or "\0" in name:
-        raise invalid_value("name", "must have 1 to 100 characters")
+    if not is_name(name, 100):
+        raise invalid_value("name", NAME_RULE.format(100))
 
     async def work(connection: Connection) -> list[TaxCategory]:
         if not await sellers.lock(connection, seller_id):
