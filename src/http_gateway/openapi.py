@@ -482,6 +482,7 @@ def _headers() -> Json:
             "`true` when this is a remembered answer and no job was made.",
             {"type": "string", "enum": ["true"]},
         ),
+        "WWW-Authenticate": header("Names the way of showing a key: in `X-API-Key`.", text, required=True),
         "Allow": header("The methods that the path takes.", text, required=True),
     }
 
@@ -556,6 +557,7 @@ def _failures(codes: Sequence[str], *, body: bool) -> Json:
         by_status[408] = []
     by_status.setdefault(400, [])
     by_status.setdefault(431, [])
+    by_status.setdefault(501, [])
     responses: Json = {}
     for status in sorted(by_status):
         named = by_status[status]
@@ -568,9 +570,13 @@ def _failures(codes: Sequence[str], *, body: bool) -> Json:
             lines = ["no code: the request did not arrive in time"]
         if status == 431:
             lines = ["no code: the headers are too large"]
+        if status == 501:
+            lines = ["no code: the body came in a transfer coding other than chunked"]
         headers = _named_headers(*_COMMON_HEADERS)
-        if status not in (400, 408, 413, 431):
+        if status not in (400, 408, 413, 431, 501):
             headers |= _named_headers(*_KEY_HEADERS)
+        if status == 401:
+            headers |= _named_headers("WWW-Authenticate")
         if status in (429, 503):
             headers |= _named_headers("Retry-After")
         responses[str(status)] = {

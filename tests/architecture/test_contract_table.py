@@ -77,6 +77,7 @@ HEADERS = {
     "RateLimit-Policy",
     "RateLimit",
     "Allow",
+    "WWW-Authenticate",
     "Content-Type: application/problem+json",
 }
 

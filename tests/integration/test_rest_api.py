@@ -260,6 +260,13 @@ async def test_at_most_a_hundred_places_are_listed(rest: Client, tenant: Tenant)
     body = {"items": [{"sku": "short", "category_id": "MCO1"}] * 300}
     found = problem(await rest.call("POST", "/products", key=tenant.live_key, value=body), 422, "E_PRODUCT_INVALID_SKU")
     assert [entry["pointer"] for entry in found["errors"]] == [f"/items/{index}/sku" for index in range(100)]
+    assert found["detail"].endswith("(more than 100 places; the first 100 are listed)")
+    wrong = {"items": [{"sku": 1}] * 300}
+    found = problem(
+        await rest.call("POST", "/products", key=tenant.live_key, value=wrong), 422, "E_PRODUCT_INVALID_BODY"
+    )
+    assert len(found["errors"]) == 100
+    assert found["detail"].endswith("(more than 100 places; the first 100 are listed)")
 
 
 async def test_errors_of_shape_are_told_alone(rest: Client, tenant: Tenant) -> None:

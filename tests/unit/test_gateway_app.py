@@ -372,6 +372,8 @@ async def test_unknown_paths(client: Client, core: ScriptedCore, path: str, key:
         answer = Answer(response.status, response.headers, await response.read())
     problem = check_problem(answer, 404)
     assert problem["type"] == "about:blank"
+    # The key was not looked at, so that nothing is known of its rate.
+    assert not {"ratelimit", "ratelimit-policy"} & {name.lower() for name in answer.headers}
     assert core.calls == []
 
 
@@ -385,8 +387,9 @@ async def test_wrong_methods(
         body = json.dumps(BODY).encode() if path == "/products" else None
         assert (await client.call(wrong, path, body=body)).status == status
         return
-    answer = await client.call(wrong, path, key=None)
+    answer = await client.call(wrong, path)
     assert answer.status == 405
+    assert not {"ratelimit", "ratelimit-policy"} & {name.lower() for name in answer.headers}
     assert answer.headers["allow"] == ("POST" if method == "POST" else "GET" if events else "GET, HEAD")
     check_common_headers(answer)
     if wrong != "HEAD":

@@ -117,6 +117,7 @@ def test_operations_are_complete() -> None:
             assert {"X-Request-Id", "Deprecation", "Sunset", "Link"} <= headers
             if status in ("429", "503"):
                 assert "Retry-After" in headers
+            assert ("WWW-Authenticate" in headers) is (status == "401")
         if path.startswith("/api/v1"):
             assert {"401", "429", "503"} <= set(operation["responses"])
             assert operation["security"] == [{"ApiKey": []}]
