@@ -16,7 +16,7 @@ def number_option(name: str, *, help: str, min: int | None = None) -> Any:  # no
 
 def number_argument(*, help: str, min: int) -> Any:  # noqa: A002 - typer's words
     """A ``typer.Argument`` for a whole number."""
-    return typer.Argument(help=help, min=min, max=MOST, metavar="INTEGER")
+    return typer.Argument(help=help, min=min, max=MOST)
 
 
 SellerId = Annotated[int, number_argument(help="The seller's id.", min=1)]
