@@ -17,8 +17,12 @@ from core.errors import ApiError
 from core.storage import acceptance, vitals, work
 from core.storage.database import MAX_TRIES, Connection, Database, is_transient
 from core.use_cases.create_job import create_job
+from core.worker import follow_ups
+from core.worker.accounts import Accounts
 from core.worker.context import WorkerContext
+from core.worker.follow_ups import FollowUps
 from core.worker.recovery import Recovery
+from core.worker.slots import Slots
 from tests.conftest import NewTenant
 from tests.support import service
 from tests.support.service import Tenant
@@ -288,3 +292,21 @@ async def test_an_open_transaction_and_dead_rows_are_seen(own_database_url: str,
 
     assert before.oldest_transaction < 0.3 <= seen.oldest_transaction < 30
     assert before.dead_rows < seen.dead_rows
+
+
+async def test_follow_ups_are_carried_out_until_none_is_due(own_application: Application) -> None:
+    """However many have come together, none waits for the next sweep."""
+    tenant = await service.new_tenant(own_application, connected=())
+    await rows(
+        own_application.database,
+        """
+        INSERT INTO follow_ups (seller_id, follow_up_id, environment, kind, skus, due_at)
+        SELECT %s, gen_random_uuid(), 'live', 'late_creation', ARRAY['SKU0000001'], now()
+        FROM generate_series(1, %s) RETURNING 1
+        """,
+        tenant.seller_id,
+        2 * follow_ups.BATCH + 1,
+    )
+    context = _worker_context(own_application)
+
+    assert await FollowUps(context, Accounts(context), Slots(8)).sweep() == 2 * follow_ups.BATCH + 1

@@ -46,8 +46,15 @@ class FollowUps:
         self._slots = slots
 
     async def sweep(self) -> int:
-        """Claim and carry out what is due; returns how many."""
+        """Claim and carry out what is due, until there is no more; returns how many."""
+        done = 0
+        while True:
+            claimed = await self._some()
+            done += claimed
+            if claimed < BATCH or self._context.stopping.is_set():
+                return done
 
+    async def _some(self) -> int:
         async def claim(connection: Connection) -> list[FollowUp]:
             return await listings.claim_follow_ups(connection, lease=self._context.lease, limit=BATCH)
 
