@@ -27,7 +27,7 @@ async def run(campaign: Campaign) -> None:
                 sleepers = chance.sample(cluster.workers, min(WORKERS - 1, volumes.pauses - paused))
                 for worker in sleepers:
                     # In the middle of a run, not between two.
-                    await cluster.in_time("work in hand", functools.partial(_is_sending, cluster, worker), 20)
+                    await cluster.in_time("work in hand", functools.partial(_is_sending, cluster, worker), 60)
                     send(worker, signal.SIGSTOP)
                 paused += len(sleepers)
                 await asyncio.sleep(pace.lease + 3.0)
