@@ -41,7 +41,7 @@ run: setup  ## Start everything on this machine: database, sandbox marketplace, 
 	$(BIN)/listings serve
 
 test: setup  ## Run every test but the fault campaigns (two processes, under six minutes)
-	$(BIN)/python -m pytest -n 2 -m "not faults and not bench" $(TESTS)
+	$(BIN)/python -m pytest -n 3 -m "not faults and not bench" $(TESTS)
 
 check: setup verify breaking  ## Lint, format, types, import rules, proto rules, generated code, architecture tests
 	$(BIN)/ruff check .

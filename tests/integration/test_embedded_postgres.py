@@ -440,7 +440,7 @@ def test_a_long_recovery_is_waited_for_and_reported(data_dir: Path) -> None:
     file.write_text(content.replace("ready   ", "starting"))
     with pytest.raises(EmbeddedPostgresError, match="was not ready after"):
         EmbeddedPostgres(data_dir, start_seconds=0.2).start()
-    assert not is_running(int(content.split()[0]))
+    wait_for(lambda: not is_running(int(content.split()[0])), "the server's end")
 
 
 def test_failed_statements_leave_no_rows_in_the_log(data_dir: Path) -> None:

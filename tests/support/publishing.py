@@ -100,7 +100,7 @@ class Shop:
     async def stock(self, prefix: str, count: int = 1, **changes: Any) -> list[str]:
         """Put that many products into the catalogue; their SKUs, different at each call."""
         number = next(_numbers)
-        skus = [f"{prefix[:4]:X<4}{number:03d}{index:03d}" for index in range(count)]
+        skus = [f"{prefix[:3]:X<3}{number:03d}{index:04d}" for index in range(count)]
         assert all(len(sku) == 10 for sku in skus)
         await self.put(*(product(sku, **changes) for sku in skus))
         return skus

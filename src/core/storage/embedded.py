@@ -39,7 +39,16 @@ from core.storage.postgres_binaries import (
     find_programs,
     service_account,
 )
-from core.storage.postgres_cluster import DATABASE, HERE, ROLE, Access, ServerLog, create_cluster, read_access
+from core.storage.postgres_cluster import (
+    DATABASE,
+    HERE,
+    ROLE,
+    Access,
+    ServerLog,
+    create_cluster,
+    read_access,
+    remove_unfinished,
+)
 
 __all__ = ["EmbeddedPostgres", "EmbeddedPostgresError"]
 
@@ -237,6 +246,7 @@ class EmbeddedPostgres:
     def _start(self) -> str:
         account = service_account()
         programs, major = find_programs(account)
+        remove_unfinished(self._data_dir)
         if not (self._data_dir / "postgres").exists():
             create_cluster(self._data_dir, programs, account, self._log)
         found = (self._cluster / "PG_VERSION").read_text().strip()

@@ -21,6 +21,7 @@ ROLE = "listings"
 DATABASE = "listings"
 
 # The kernel resolves it without walking the parent folders, which may be closed to the account that runs PostgreSQL.
+_UNFINISHED = "postgres.new-"
 HERE = "/proc/self/cwd"
 
 # Written to postgresql.conf once, when the cluster is made: an operator may change them there.
@@ -79,15 +80,20 @@ class ServerLog:
         return f"{line[:300]} (see {self.path})"
 
 
+def remove_unfinished(data_dir: Path) -> None:
+    """Remove what interrupted attempts to make a cluster left. One whose initdb still runs may leave something
+    again, so every start does it."""
+    for unfinished in data_dir.glob(f"{_UNFINISHED}*"):
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
 def create_cluster(data_dir: Path, programs: Path, account: Account | None, log: ServerLog) -> None:
     """Make postgres/ in `data_dir`: initdb, the service's role and database, on disk before it gets its name.
 
-    It is built beside its place and renamed, so a folder that exists is complete; what an interrupted attempt left
-    is removed first. Raises EmbeddedPostgresError when PostgreSQL refuses, OSError when the folder does.
+    It is built beside its place and renamed, so a folder that exists is complete. Raises EmbeddedPostgresError when
+    PostgreSQL refuses, OSError when the folder does.
     """
-    for unfinished in data_dir.glob("postgres.new-*"):
-        shutil.rmtree(unfinished, ignore_errors=True)
-    building = Path(tempfile.mkdtemp(prefix="postgres.new-", dir=data_dir))
+    building = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=data_dir))
     access = Access(secrets.token_hex(6), secrets.token_urlsafe(32), os.geteuid() == 0)
     try:
         cluster = building / "data"
