@@ -20,8 +20,8 @@ from core.storage.postgres_binaries import Account, EmbeddedPostgresError, child
 ROLE = "listings"
 DATABASE = "listings"
 
-# The kernel resolves it without walking the parent folders, which may be closed to the account that runs PostgreSQL.
 _UNFINISHED = "postgres.new-"
+# The kernel resolves it without walking the parent folders, which may be closed to the account that runs PostgreSQL.
 HERE = "/proc/self/cwd"
 
 # Written to postgresql.conf once, when the cluster is made: an operator may change them there.
