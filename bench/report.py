@@ -67,7 +67,7 @@ def write(rows: list[Row], facts: dict[str, Any], folder: Path) -> None:
         ],
     }
     (folder / "latest.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    _plot([row for row in rows if row.ratio is not None and row.bar is not None], folder / "latest.png")
+    _plot([row for row in rows if row.ratio and row.bar], folder / "latest.png")
 
 
 def _plot(rows: list[Row], path: Path) -> None:
