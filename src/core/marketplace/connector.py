@@ -324,13 +324,12 @@ class MercadoLibre:
 
     async def category_name(self, account: Account, category_id: str) -> CategoryResult:
         """See the port. A category that the marketplace does not know is REFUSED, ``category_refused``."""
-        started = time.perf_counter()
         known = self._categories.get(category_id)
         if known is not None and known.category is not None and time.monotonic() < known.until:
             # No call, so none is told.
             return CategoryResult(outcome=Outcome.DONE, name=known.category.name)
-        if known is None or known.ended is not None or time.monotonic() >= known.until:
-            known = await self._category(account, category_id)
+        started = time.perf_counter()
+        known = await self._category(account, category_id)
         if known.category is not None:
             result = CategoryResult(outcome=Outcome.DONE, name=known.category.name)
         else:

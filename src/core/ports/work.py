@@ -38,8 +38,8 @@ class JobTerms:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """A leased run of consecutive items of one job. ``fence`` rose at the claim and guards every write;
-    ``returns`` counts how often in a row the run came back without a result; ``starts_job``: at the claim the
-    job was still queued; ``terms``: as they stood at the claim."""
+    ``returns`` counts how often in a row the run came back without a result; ``terms``: as they stood at the
+    claim, so a job that is queued in them is started by it."""
 
     seller_id: int
     job_id: str
@@ -48,7 +48,6 @@ class Run:
     last_ordinal: int
     fence: int
     returns: int
-    starts_job: bool
     terms: JobTerms
 
     @property

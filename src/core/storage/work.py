@@ -84,8 +84,7 @@ async def claim(
             last_ordinal=row[4],
             fence=row[5],
             returns=row[6],
-            starts_job=row[7],
-            terms=_terms(row[8:]),
+            terms=_terms(row[7:]),
         )
         for row in await cursor.fetchall()
     ]

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from structlog.contextvars import bind_contextvars
 
 from core import metrics
-from core.domain.states import Environment
+from core.domain.states import Environment, JobStatus
 from core.errors import ApiError
 from core.ports.work import Run
 from core.storage import intents, work
@@ -193,7 +193,7 @@ class Worker:
         if not runs:
             return 0
 
-        starting = {run.job_id for run in runs if run.starts_job}
+        starting = {run.job_id for run in runs if run.terms.status is JobStatus.QUEUED}
         if starting:
 
             async def start(connection: Connection) -> None:

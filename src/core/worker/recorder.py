@@ -132,12 +132,17 @@ class Recorder:
             task.add_done_callback(self._writes.discard)
 
     async def _store(self, batch: list[ItemResult]) -> None:
+        async def some(connection: Connection) -> tuple[Recorded | None, Failure | None]:
+            written = await self._record(connection, batch)
+            if self._stop is not None:
+                # In the same transaction, so that nobody claims them in between.
+                await jobs.close_leftovers(connection, self._run.seller_id, self._run.job_id)
+            return written
+
         try:
             async with self._lock:
                 await self._context.point("before_result_commit")
-                written = await self._context.database.transact(
-                    lambda connection: self._record(connection, batch), self._read_back
-                )
+                written = await self._context.database.transact(some, self._read_back)
                 await self._context.point("after_result_commit")
                 self._count(batch, *written)
         except BaseException as error:
@@ -164,9 +169,6 @@ class Recorder:
                 settle=self._context.settle,
                 first_search=self._context.first_search,
             )
-        if stop is not None:
-            # In the same transaction, so that nobody claims them in between.
-            await jobs.close_leftovers(connection, seller_id, job_id)
         return recorded, stop if stopped else None
 
     def _count(self, batch: Sequence[ItemResult], recorded: Recorded | None, stopped: Failure | None) -> None:
@@ -207,7 +209,7 @@ class Recorder:
                 owner=self._context.owner,
                 delay=delay,
                 returns=returns,
-                recorded=recorded if self._stop is None else None,
+                recorded=recorded,
             )
             return recorded, stopped
 

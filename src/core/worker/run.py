@@ -99,7 +99,6 @@ class RunWork:
         self._account_key = (held.run.seller_id, held.run.environment)
         self._run = held.run
         self._progress = _Progress()
-        self._category_names: dict[str, str] = {}
 
     async def work(self) -> None:
         """Do it. Whatever happens, the run is given back, or rescued when its lease ends."""
@@ -402,7 +401,7 @@ class RunWork:
                 sending.listing_id, sending.permalink = known.listings[0].listing_id, known.listings[0].permalink
         if sending.send.stored.category_name is None and sending.item.listing_category_name is None:
             # Before the send, not between its answer and the record. A creation looks the category up anyway.
-            sending.category_name = await self._category_name(account, draft.category_id)
+            sending.category_name = (await market.category_name(account, draft.category_id)).name or None
         if sending.listing_id is None:
             await self._context.point("before_send")
             result = await market.create_listing(account, draft, self._may_send)
@@ -420,15 +419,6 @@ class RunWork:
         if result.outcome is Outcome.REFUSED and not (result.failure and result.failure.account_wide):
             return await self._look_closer(account, sending, result)
         return result
-
-    async def _category_name(self, account: Account, category_id: str) -> str | None:
-        """Asked for once in a run, unless the marketplace could not tell."""
-        name = self._category_names.get(category_id)
-        if name is None:
-            name = (await self._context.marketplace.category_name(account, category_id)).name
-            if name:
-                self._category_names[category_id] = name
-        return name or None
 
     async def _look_closer(self, account: Account, sending: _Sending, refused: ListingResult) -> ListingResult:
         """A refused update may mean that the listing was closed at the marketplace: then it is forgotten,

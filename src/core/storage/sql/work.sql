@@ -16,13 +16,13 @@ ORDER BY r.seller_id, r.environment;
 -- claim: lease runs of one seller: of the job that has the fewest leased now, so that its jobs advance side by
 -- side; of that job in request order.
 WITH chosen AS (
-    SELECT r.job_id, j.status = 'queued' AS queued FROM work_runs r
+    SELECT r.job_id FROM work_runs r
     JOIN jobs j ON j.seller_id = r.seller_id AND j.job_id = r.job_id AND j.status IN ('queued', 'processing')
     WHERE r.seller_id = %(seller_id)s AND r.environment = %(environment)s
-    GROUP BY r.job_id, j.status HAVING bool_or(r.owner IS NULL AND r.due_at <= now())
+    GROUP BY r.job_id HAVING bool_or(r.owner IS NULL AND r.due_at <= now())
     ORDER BY count(r.owner), random() LIMIT 1
 ), due AS (
-    SELECT r.job_id, r.first_ordinal, chosen.queued FROM work_runs r JOIN chosen ON chosen.job_id = r.job_id
+    SELECT r.job_id, r.first_ordinal FROM work_runs r JOIN chosen ON chosen.job_id = r.job_id
     WHERE r.seller_id = %(seller_id)s AND r.owner IS NULL AND r.due_at <= now()
     ORDER BY r.first_ordinal LIMIT %(limit)s
     FOR UPDATE OF r SKIP LOCKED
@@ -30,7 +30,7 @@ WITH chosen AS (
 UPDATE work_runs r SET fence = nextval('fences'), owner = %(owner)s, leased_until = now() + make_interval(secs => %(lease)s)
 FROM due JOIN jobs j ON j.seller_id = %(seller_id)s AND j.job_id = due.job_id
 WHERE r.seller_id = %(seller_id)s AND r.job_id = due.job_id AND r.first_ordinal = due.first_ordinal AND r.owner IS NULL
-RETURNING r.seller_id, r.job_id::text, r.environment, r.first_ordinal, r.last_ordinal, r.fence, r.returns, due.queued,
+RETURNING r.seller_id, r.job_id::text, r.environment, r.first_ordinal, r.last_ordinal, r.fence, r.returns,
     j.kind, j.environment, j.listing_type_id, j.tax_category_id, j.terms, j.status, j.trace_context, j.retries;
 
 -- start_jobs: the first claimed run starts the job.
