@@ -208,6 +208,11 @@ class Settings(BaseSettings):
             raise SettingsError(name + first["msg"].removeprefix("Value error, ")) from None
 
     @property
+    def proxies(self) -> tuple[str, ...]:
+        """The trusted proxies one by one."""
+        return tuple(filter(None, self.trusted_proxies.split(",")))
+
+    @property
     def channel_target(self) -> str:
         """Where clients of the core server find it."""
         return self.grpc_target or self.grpc_addr

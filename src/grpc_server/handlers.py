@@ -76,7 +76,7 @@ def _wrapped(application: Application, method: str, handler: Any, patience: Pati
     admitted = _admitted(application, method, inner)
     # A stream has a greatest age instead of a deadline.
     limited = admitted if streams else with_deadline(admitted, settings.default_deadline_seconds)
-    proxies = frozenset(each.strip() for each in settings.trusted_proxies.split(",") if each.strip())
+    proxies = frozenset(settings.proxies)
     demand = METHODS.get(method)
     reads = not streams and isinstance(demand, Access | AsNamed) and not getattr(demand, "writes", False)
     answering = answering_errors(limited)

@@ -87,7 +87,7 @@ class GatewayConfig:
             successor_link=settings.successor_link,
             sunset_link=settings.sunset_link,
             v1_shutdown=settings.v1_shutdown,
-            trusted_proxies=tuple(filter(None, settings.trusted_proxies.split(","))),
+            trusted_proxies=settings.proxies,
             max_body_bytes=settings.max_body_bytes,
             max_message_bytes=settings.max_message_bytes,
             body_timeout=settings.receive_timeout_seconds,

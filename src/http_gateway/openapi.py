@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from core.errors import CATALOGUE
+from http_gateway.query import MAX_OFFSET, MAX_PAGE
 
 Json = dict[str, Any]
 
@@ -499,12 +500,12 @@ def _page(default: int) -> list[Json]:
     return [
         _query(
             "limit",
-            {"type": "integer", "minimum": 1, "maximum": 1_000, "default": default},
+            {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": default},
             "Entries per page. More than 1,000 is refused, never lowered.",
         ),
         _query(
             "offset",
-            {"type": "integer", "minimum": 0, "maximum": 2**53, "default": 0},
+            {"type": "integer", "minimum": 0, "maximum": MAX_OFFSET, "default": 0},
             "Entries to pass over.",
         ),
     ]
