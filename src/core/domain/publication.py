@@ -34,8 +34,9 @@ LISTING_TYPE_RULE = "must be one of " + ", ".join(LISTING_TYPES)
 TAX_RULE = "must be an index of the seller's tariff categories"
 
 
-class Item(NamedTuple):
-    """One product asked for. ``auto_categorize`` None or False counts as absent."""
+class Item(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One product asked for. ``auto_categorize`` None or False counts as absent. A struct because a large request has
+    10,000 of them: a named tuple takes three times as long to make."""
 
     sku: str
     category_id: str | None
@@ -143,8 +144,9 @@ def judge_items(items: Sequence[Item]) -> list[Violation]:
     """Every offending place of the items, by index and within one by sku, category_id, auto_categorize;
     at most one more than a problem lists, which is how it knows that there are more."""
     found: list[Violation] = []
-    for index, (sku, category_id, auto) in enumerate(items):
+    for index, item in enumerate(items):
         # The common case first and in one breath: this loop runs 10,000 times a request.
+        sku, category_id, auto = item.sku, item.category_id, item.auto_categorize
         if len(sku) == 10 and sku.isalnum() and sku.isascii():
             if category_id is None:
                 if auto:

@@ -180,7 +180,7 @@ CREATE TABLE job_items (
     job_id uuid NOT NULL,
     ordinal integer NOT NULL,
     sku text NOT NULL,
-    status item_status NOT NULL,
+    status item_status NOT NULL DEFAULT 'pending',
     -- Asked for; null: to be inferred. After a success the category published in.
     category_id text,
     -- Null while pending.

@@ -44,8 +44,8 @@ WITH seller AS (
         %(terms)s, %(trace_context)s, %(scheduled_for)s
     FROM seller
 ), items AS (
-    INSERT INTO job_items (seller_id, job_id, ordinal, sku, status, category_id, price)
-    SELECT %(seller_id)s, %(job_id)s, ordinal, sku, 'pending', category_id, price
+    INSERT INTO job_items (seller_id, job_id, ordinal, sku, category_id, price)
+    SELECT %(seller_id)s, %(job_id)s, ordinal, sku, category_id, price
     FROM unnest(%(ordinals)s::int[], %(skus)s::text[], %(category_ids)s::text[], %(prices)s::bigint[])
         AS i (ordinal, sku, category_id, price)
 )
@@ -55,7 +55,7 @@ SELECT %(seller_id)s, %(job_id)s, first, least(first + %(run_size)s::int, %(tota
 FROM generate_series(0, %(total_items)s::int - 1, %(run_size)s::int) AS first;
 
 -- copy_items: the items of a large job.
-COPY job_items (seller_id, job_id, ordinal, sku, status, category_id, price) FROM STDIN;
+COPY job_items (seller_id, job_id, ordinal, sku, category_id, price) FROM STDIN (FORMAT binary);
 
 -- insert_skipped: the repeated SKUs, with their reason and the first sequences of the job.
 INSERT INTO job_items (seller_id, job_id, ordinal, sku, status, sequence, retryable, error)
