@@ -90,8 +90,7 @@ def add_done_job(
                 CASE WHEN %(good)s THEN 'MCO' || 1000000000 + n END,
                 CASE WHEN %(good)s THEN 'https://articulo.example.com/MCO-' || 1000000000 + n || '-_JM' END,
                 100000 + n, CASE WHEN %(good)s THEN NULL ELSE true END,
-                CASE WHEN %(good)s THEN NULL ELSE '{"code": "marketplace_unavailable", "message": "Try again.",
-                    "who": "nobody", "causes": []}'::jsonb END
+                CASE WHEN %(good)s THEN NULL ELSE '{"code": "marketplace_unavailable"}'::jsonb END
             FROM unnest(%(jobs)s::uuid[]) job_id, generate_series(0, %(count)s - 1) n""",
             {
                 "seller": seller_id,

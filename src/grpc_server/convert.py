@@ -302,13 +302,16 @@ def to_item(item: jobs.JobItem, job: jobs.Job) -> jobs_pb2.JobItem:
 
 
 def _item_error(error: dict[str, Any]) -> common_pb2.ItemError:
+    code = error["code"]
+    kind = KINDS.get(code)
     return common_pb2.ItemError(
-        code=error["code"],
-        message=error["message"],
-        who=_WHO.get(error["who"], common_pb2.WHO_UNSPECIFIED),
+        code=code,
+        # The code of a newer release, read by an older one, speaks for itself.
+        message=kind.message if kind else code,
+        who=_WHO[kind.who.value] if kind else common_pb2.WHO_UNSPECIFIED,
         causes=[
             common_pb2.Cause(code=cause["code"], message=cause["message"], field=cause["field"])
-            for cause in error["causes"]
+            for cause in error.get("causes", ())
         ],
     )
 

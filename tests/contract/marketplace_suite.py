@@ -112,7 +112,7 @@ def consistent(result: Result) -> None:
         assert result.outcome in {Outcome.THROTTLED, Outcome.RETRY}
         assert 1 <= result.retry_after <= 300
     if result.failure is not None:
-        assert result.failure.as_json()["message"]
+        assert result.failure.kind.message
 
 
 async def created(world: World, **changes: object) -> tuple[ListingDraft, Listing]:

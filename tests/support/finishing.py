@@ -91,7 +91,7 @@ async def finish(
                 "last": locked.last_sequence,
                 "status": "failed" if reason else "success",
                 "retryable": reason.kind.retryable if reason else None,
-                "error": Jsonb(reason.as_json()) if reason else None,
+                "error": Jsonb(reason.stored()) if reason else None,
             },
         )
         done = cursor.rowcount

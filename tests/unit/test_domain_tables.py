@@ -50,15 +50,17 @@ def test_every_failure_of_an_item_tells_who_must_act_in_plain_words() -> None:
     assert all(KINDS[code].retryable for code in ACCOUNT_WIDE)
 
 
-def test_a_failure_is_shown_with_what_the_marketplace_said() -> None:
-    shown = Failure("title_refused", [Cause("item.title.invalid", "too long", "title")]).as_json()
+def test_a_failure_is_stored_with_what_the_marketplace_said() -> None:
+    stored = Failure("title_refused", [Cause("item.title.invalid", "too long", "title")]).stored()
 
-    assert shown == {
+    assert stored == {
         "code": "title_refused",
-        "message": KINDS["title_refused"].message,
-        "who": "seller",
         "causes": [{"code": "item.title.invalid", "message": "too long", "field": "title"}],
     }
+
+
+def test_a_failure_of_which_the_table_tells_all_is_stored_as_its_code() -> None:
+    assert Failure("cancelled").stored() == {"code": "cancelled"}
 
 
 def test_http_and_grpc_status_of_every_error_agree() -> None:

@@ -190,7 +190,7 @@ def test_a_job_shows_only_what_is_known() -> None:
 def test_an_item_shows_only_what_is_known() -> None:
     pending = JobItem(0, "A", ItemStatus.PENDING, None, None, None, None, None, None, None, 0)
     assert set_fields(convert.to_item(pending, job())) == {"sku", "status", "currency", "environment"}
-    error = Failure("title_refused", [Cause("item.title.invalid", "Too long", "title")]).as_json()
+    error = Failure("title_refused", [Cause("item.title.invalid", "Too long", "title")]).stored()
     failed = JobItem(4, "A", ItemStatus.FAILED, "M", "https://x", 0, "MCO1", False, error, 9, 2, "active")
     message = convert.to_item(failed, job())
     assert (message.ordinal, message.sequence, message.attempts, message.status_meli) == (4, 9, 2, "active")
@@ -199,12 +199,19 @@ def test_an_item_shows_only_what_is_known() -> None:
     assert not message.retryable
     cause = message.error.causes[0]
     assert (cause.code, cause.message, cause.field) == ("item.title.invalid", "Too long", "title")
+    assert message.error.message == KINDS["title_refused"].message
     assert message.error.who == common_pb2.WHO_SELLER
+
+
+def test_a_failure_of_a_newer_release_is_shown_by_its_code() -> None:
+    item = JobItem(0, "A", ItemStatus.FAILED, None, None, None, None, True, {"code": "of_tomorrow"}, 1, 1)
+    error = convert.to_item(item, job()).error
+    assert (error.code, error.message, error.who) == ("of_tomorrow", "of_tomorrow", common_pb2.WHO_UNSPECIFIED)
 
 
 @pytest.mark.parametrize("code", sorted(KINDS))
 def test_every_failure_has_somebody_who_must_act(code: str) -> None:
-    item = JobItem(0, "A", ItemStatus.FAILED, None, None, None, None, True, Failure(code).as_json(), 1, 1)
+    item = JobItem(0, "A", ItemStatus.FAILED, None, None, None, None, True, Failure(code).stored(), 1, 1)
     assert convert.to_item(item, job()).error.who != common_pb2.WHO_UNSPECIFIED
 
 

@@ -319,7 +319,7 @@ def test_a_listing_read_from_junk_is_within_bounds(body: bytes) -> None:
 def test_every_answer_has_an_ending(body: bytes, status: int, retry_after: str, safe: bool, sent: bytes) -> None:
     ended = ending(Answer(status, body, retry_after), safe=safe, sent=sent)
     assert ended.failure is not None
-    assert ended.failure.as_json()["message"]
+    assert ended.failure.kind.message
     assert ended.retry_after is None or 1 <= ended.retry_after <= 300
     if not safe and (status < 400 or status >= 500):
         assert ended.outcome is Outcome.UNKNOWN

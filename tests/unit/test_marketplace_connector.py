@@ -711,7 +711,7 @@ async def test_no_token_reaches_a_log_or_a_result() -> None:
             result = await on.marketplace.create_listing(ACCOUNT, DRAFT, yes)
     assert result.failure is not None
     assert logs
-    shown = repr(logs) + repr(result) + repr(result.failure.as_json())
+    shown = repr(logs) + repr(result) + repr(result.failure.stored())
     for secret in (TOKEN, REFRESH, "client-secret"):
         assert secret not in shown
 

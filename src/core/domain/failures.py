@@ -1,7 +1,8 @@
 """Why an item did not become a listing: the one table of item failure codes.
 
 Each row: words a seller can act on, who must act, and whether sending the same item again can help.
-The marketplace connector maps what the marketplace said onto these codes; the worker adds its own.
+The marketplace connector maps what the marketplace said onto these codes; the worker adds its own. Stored items name
+their code alone, so a code that was ever used stays in the table.
 """
 
 from __future__ import annotations
@@ -106,11 +107,12 @@ class Failure:
         """Whether the whole account stops."""
         return self.code in ACCOUNT_WIDE
 
-    def as_json(self) -> dict[str, object]:
-        """The stored and shown form: ``{code, message, who, causes: [{code, message, field}]}``."""
+    def stored(self) -> dict[str, object]:
+        """The stored form: ``{code}``, with ``causes: [{code, message, field}]`` if the marketplace said anything. What
+        the table says of the code is not written with every item: it would double what a cancelled item takes."""
+        if not self.causes:
+            return {"code": self.code}
         return {
             "code": self.code,
-            "message": self.kind.message,
-            "who": self.kind.who.value,
             "causes": [{"code": c.code, "message": c.message, "field": c.field} for c in self.causes],
         }

@@ -43,7 +43,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 class JobItem(msgspec.Struct, frozen=True, gc=False):
     """One SKU of a job. ``price`` in whole units of the job's currency; ``error`` as stored:
-    ``{code, message, who, causes: [{code, message, field}]}``. ``sequence`` is None while pending."""
+    ``{code, causes: [{code, message, field}]}``, without ``causes`` if there are none. ``sequence`` is None while
+    pending."""
 
     ordinal: int
     sku: str

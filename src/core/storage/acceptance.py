@@ -153,7 +153,7 @@ async def insert_job(connection: Connection, job: NewJob) -> None:
                 "job_id": job.job_id,
                 "ordinals": list(job.skipped),
                 "skus": [job.skus[ordinal] for ordinal in job.skipped],
-                "error": Jsonb(Failure("duplicate_sku").as_json()),
+                "error": Jsonb(Failure("duplicate_sku").stored()),
             },
         )
     if large:

@@ -62,7 +62,7 @@ def failed(
         fence=fence,
         attempts=attempts,
         retryable=failure.kind.retryable,
-        error=failure.as_json(),
+        error=failure.stored(),
     )
 
 

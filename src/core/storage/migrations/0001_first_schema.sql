@@ -190,7 +190,7 @@ CREATE TABLE job_items (
     permalink text,
     price bigint,
     retryable boolean,
-    -- {code, message, who, causes}
+    -- {code} or {code, causes}: what the table of failures says of a code is not stored with every item.
     error jsonb,
     PRIMARY KEY (seller_id, job_id, ordinal),
     CONSTRAINT job_items_results_have_a_sequence CHECK ((status = 'pending') = (sequence IS NULL)),
