@@ -246,14 +246,24 @@ async def close_pending(connection: Connection, seller_id: int, job_id: str, *, 
     Returns:
         How many items were ended.
     """
+    key = {"seller_id": seller_id, "job_id": job_id}
+    item_status = ItemStatus.SKIPPED if cancel else ItemStatus.FAILED
     cursor = await connection.execute(
-        _SQL["close_pending"],
+        _SQL["end_pending"],
         {
-            "seller_id": seller_id,
-            "job_id": job_id,
-            "item_status": ItemStatus.SKIPPED if cancel else ItemStatus.FAILED,
+            **key,
+            "item_status": item_status,
             "retryable": failure.kind.retryable,
             "error": Jsonb(failure.stored()),
+        },
+    )
+    ended = cursor.rowcount
+    cursor = await connection.execute(
+        _SQL["close_job"],
+        {
+            **key,
+            "ended": ended,
+            "item_status": item_status,
             "error_message": None if cancel else failure.kind.message,
             "stopped_by": None if cancel else failure.code,
             "job_status": JobStatus.CANCELLED if cancel else JobStatus.FAILED,
@@ -261,18 +271,18 @@ async def close_pending(connection: Connection, seller_id: int, job_id: str, *, 
     )
     row = await cursor.fetchone()
     assert row is not None  # noqa: S101 - the job's row is locked, so it is there
-    changed, last_sequence, _pending, environment = row
+    last_sequence, environment = row
     if environment == Environment.LIVE:
         await credit_store.settle(
             connection,
             seller_id,
             job_id=job_id,
             captured=0,
-            released=changed,
-            first_sequence=last_sequence - changed + 1,
+            released=ended,
+            first_sequence=last_sequence - ended + 1,
             last_sequence=last_sequence,
         )
-    return int(changed)
+    return ended
 
 
 async def stop(connection: Connection, seller_id: int, job_id: str, *, failure: Failure, retries: int) -> bool:
@@ -314,11 +324,18 @@ async def count_retryable(connection: Connection, seller_id: int, job_id: str) -
     return int(row[0]) if row else 0
 
 
-async def reopen(connection: Connection, seller_id: int, job_id: str) -> None:
-    """Send the failed, retryable items again. The job's row is locked and its status terminal."""
+async def reopen(connection: Connection, seller_id: int, job_id: str) -> int:
+    """Send the failed, retryable items again. The job's row is locked and its status terminal.
+
+    Returns:
+        How many items are pending again.
+    """
     key = {"seller_id": seller_id, "job_id": job_id}
-    await connection.execute(_SQL["keep_replaced"], key)
-    await connection.execute(_SQL["reopen"], {**key, "run_size": RUN_SIZE})
+    await connection.execute(_SQL["keep_replaced"], {**key, "run_size": RUN_SIZE})
+    cursor = await connection.execute(_SQL["reopen_items"], key)
+    items = cursor.rowcount
+    await connection.execute(_SQL["reopen_job"], {**key, "items": items, "run_size": RUN_SIZE})
+    return items
 
 
 async def count_in_flight(connection: Connection, seller_id: int, job_id: str) -> int:

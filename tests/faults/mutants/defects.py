@@ -176,10 +176,10 @@ DEFECTS = (
         (
             Change(
                 JOBS,
-                "        AND NOT EXISTS (SELECT FROM intents n\n"
-                "            WHERE n.seller_id = i.seller_id AND n.job_id = i.job_id AND n.ordinal = i.ordinal)\n"
-                "), changed AS (",
-                "), changed AS (",
+                "AND status = 'pending'\n"
+                "    AND ordinal NOT IN (\n"
+                "        SELECT n.ordinal FROM intents n WHERE n.seller_id = %(seller_id)s AND n.job_id = %(job_id)s);",
+                "AND status = 'pending';",
             ),
         ),
         "model",

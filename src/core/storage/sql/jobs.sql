@@ -182,29 +182,35 @@ WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status IN ('queued',
 SELECT count(*)::int FROM job_items
 WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = 'failed' AND retryable;
 
--- keep_replaced: the results that a retry replaces stay readable under their sequences.
-INSERT INTO replaced_results (seller_id, job_id, sequence, ordinal, sku, status, category_id, attempts, listing_id,
-    permalink, price, retryable, error)
-SELECT seller_id, job_id, sequence, ordinal, sku, status, category_id, attempts, listing_id, permalink, price,
-    retryable, error
-FROM job_items
+-- keep_replaced: the results that a retry replaces stay readable under their sequences. The job's row is locked.
+INSERT INTO replaced_results (seller_id, job_id, retry, first_ordinal, last_sequence, results)
+SELECT j.seller_id, j.job_id, j.retries + 1, run.first, replaced.last_sequence, replaced.results
+FROM jobs j CROSS JOIN LATERAL generate_series(0, j.total_items - 1, %(run_size)s::int) AS run (first)
+CROSS JOIN LATERAL (
+    SELECT max(sequence) AS last_sequence,
+        array_agg(ROW(sequence, ordinal, sku, category_id, attempts, price, error)::replaced_result) AS results
+    FROM job_items
+    WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s
+        AND ordinal BETWEEN run.first AND run.first + %(run_size)s::int - 1 AND status = 'failed' AND retryable
+    HAVING count(*) > 0
+) replaced
+WHERE j.seller_id = %(seller_id)s AND j.job_id = %(job_id)s;
+
+-- reopen_items: the failed, retryable items are pending again.
+UPDATE job_items SET status = 'pending', sequence = NULL, attempts = 0, retryable = NULL, error = NULL
 WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = 'failed' AND retryable;
 
--- reopen: the failed, retryable items are pending again, the job is queued, the runs exist again.
-WITH changed AS (
-    UPDATE job_items SET status = 'pending', sequence = NULL, attempts = 0, retryable = NULL, error = NULL
-    WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = 'failed' AND retryable
-    RETURNING ordinal
-), job AS (
+-- reopen_job: the job is queued with the items that reopen_items changed, and the runs they are of exist again.
+WITH job AS (
     UPDATE jobs SET status = 'queued', completed_at = NULL, error_message = NULL, stopped_by = NULL,
-        retries = retries + 1,
-        pending = pending + (SELECT count(*) FROM changed), failed = failed - (SELECT count(*) FROM changed)
+        retries = retries + 1, pending = pending + %(items)s, failed = failed - %(items)s
     WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status IN ('completed', 'failed', 'cancelled')
-    RETURNING environment, total_items
+    RETURNING environment, total_items, retries
 )
 INSERT INTO work_runs (seller_id, job_id, first_ordinal, last_ordinal, environment, due_at)
-SELECT %(seller_id)s, %(job_id)s, first, least(first + %(run_size)s::int, job.total_items) - 1, job.environment, now()
-FROM (SELECT DISTINCT ordinal / %(run_size)s::int * %(run_size)s::int AS first FROM changed) runs CROSS JOIN job
+SELECT %(seller_id)s, %(job_id)s, r.first_ordinal, least(r.first_ordinal + %(run_size)s::int, job.total_items) - 1,
+    job.environment, now()
+FROM job JOIN replaced_results r ON r.seller_id = %(seller_id)s AND r.job_id = %(job_id)s AND r.retry = job.retries
 -- A run that a worker still holds (in a cancelled job) looks for pending items again when it ends.
 ON CONFLICT (seller_id, job_id, first_ordinal) DO NOTHING;
 
