@@ -295,7 +295,8 @@ def _check_books(report: Report, connection: Rows) -> None:
                 coalesce(sum(amount) FILTER (WHERE kind = 'release'), 0) AS released
             FROM credit_ledger WHERE job_id IS NOT NULL GROUP BY seller_id, job_id
         ), replaced AS (
-            SELECT seller_id, job_id, count(*) AS n FROM replaced_results GROUP BY seller_id, job_id
+            SELECT seller_id, job_id, sum(cardinality(results))::bigint AS n
+            FROM replaced_results GROUP BY seller_id, job_id
         ), free AS (
             SELECT seller_id, job_id, count(*) AS n FROM job_items
             WHERE status = 'skipped' AND error ->> 'code' = 'duplicate_sku' GROUP BY seller_id, job_id
@@ -335,11 +336,18 @@ def _check_books(report: Report, connection: Rows) -> None:
 def _check_sequences(report: Report, connection: Rows) -> None:
     """The results of a job are numbered 1 to n without holes, and replaying them gives the state that is stored."""
     results: dict[tuple[int, str], list[tuple[int, int, str, bool]]] = defaultdict(list)
-    for table, replaced in (("job_items", False), ("replaced_results", True)):
-        for row in connection.execute(
-            f"SELECT seller_id, job_id::text, sequence, ordinal, status FROM {table} WHERE sequence IS NOT NULL"
-        ):
-            results[row["seller_id"], row["job_id"]].append((row["sequence"], row["ordinal"], row["status"], replaced))
+    for row in connection.execute(
+        """
+        SELECT seller_id, job_id::text, sequence, ordinal, status, false AS replaced FROM job_items
+        WHERE sequence IS NOT NULL
+        UNION ALL
+        SELECT seller_id, job_id::text, r.sequence, r.ordinal, 'failed', true
+        FROM replaced_results CROSS JOIN LATERAL unnest(results) r
+        """
+    ):
+        results[row["seller_id"], row["job_id"]].append(
+            (row["sequence"], row["ordinal"], row["status"], row["replaced"])
+        )
     lines = []
     for row in connection.execute(
         "SELECT seller_id, job_id::text, last_sequence, pending, successful, failed, skipped, total_items FROM jobs"

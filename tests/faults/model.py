@@ -663,7 +663,8 @@ def machine(surroundings: Surroundings) -> type[RuleBasedStateMachine]:
                         SELECT sequence AS n FROM job_items x
                         WHERE x.seller_id = j.seller_id AND x.job_id = j.job_id AND sequence IS NOT NULL
                         UNION ALL
-                        SELECT sequence FROM replaced_results r WHERE r.seller_id = j.seller_id AND r.job_id = j.job_id
+                        SELECT (unnest(results)).sequence FROM replaced_results r
+                        WHERE r.seller_id = j.seller_id AND r.job_id = j.job_id
                     ) numbers),
                     (SELECT CASE WHEN count(*) = 0 THEN 'gone' WHEN count(r.owner) = 0 THEN 'free' ELSE 'held' END
                         FROM work_runs r WHERE r.seller_id = j.seller_id AND r.job_id = j.job_id)

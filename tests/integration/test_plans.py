@@ -17,6 +17,7 @@ import pytest_asyncio
 
 from core.app import Application
 from core.domain.api_key import Principal, Scope
+from core.domain.failures import Failure
 from core.domain.publication import RUN_SIZE, Item, PublicationRequest
 from core.domain.states import Environment, ItemStatus
 from core.ports.marketplace import ListingDraft
@@ -26,7 +27,7 @@ from core.use_cases.create_job import create_job
 from tests.support import service
 from tests.support.postgres import start_test_postgres
 
-TABLES = {"job_items", "jobs", "listings", "work_runs", "intents", "products"}
+TABLES = {"job_items", "jobs", "listings", "work_runs", "intents", "products", "replaced_results"}
 ITEMS = 4_000
 WHOLE = {("select_due", "work_runs")}
 """What is read as a whole on purpose: runs are few, deleted when they are done, and an index on when they are due would
@@ -64,6 +65,9 @@ INSERT INTO intents (seller_id, environment, sku, job_id, ordinal, first_ordinal
     SELECT seller_id, 'test', 'OTH' || lpad((row_number() OVER ())::text, 7, '0'), job_id, 0, 0, 1,
         gen_random_uuid(), 'create', 1, 'sending', '{}', now()
     FROM work_runs WHERE seller_id <> %(seller)s ON CONFLICT DO NOTHING;
+INSERT INTO replaced_results (seller_id, job_id, retry, first_ordinal, last_sequence, results)
+    SELECT seller_id, job_id, 1, 0, 1, ARRAY[ROW(1, 0, 'OTH0000001', NULL, 1, NULL, '{}')::replaced_result]
+    FROM work_runs WHERE seller_id <> %(seller)s;
 """
 
 
@@ -207,6 +211,25 @@ async def test_answering_about_jobs_touches_a_page(filled: tuple[Application, Pr
         assert len(await jobs.watched(connection, [(seller_id, job.job_id) for job in found.jobs])) == 2
         assert connection.faults == []
         assert {"select_job", "select_items_page", "select_jobs_newest", "select_watched"} <= {*connection.seen}
+
+
+async def test_steering_a_job_touches_its_own_rows(filled: tuple[Application, Principal]) -> None:
+    application, principal = filled
+    seller_id = principal.seller_id
+    async with application.database.connection() as plain, plain.transaction():
+        connection: Any = Explaining(plain)
+        found = await jobs.active(plain, seller_id)
+        job_id = found[0].job_id
+        assert await jobs.lock(connection, seller_id, job_id) is not None
+        stopped = Failure("account_not_connected")
+        assert await jobs.close_pending(connection, seller_id, job_id, failure=stopped, cancel=False) == ITEMS
+        assert await jobs.count_in_flight(connection, seller_id, job_id) == 0
+        assert await jobs.count_retryable(connection, seller_id, job_id) == ITEMS
+        assert await jobs.reopen(connection, seller_id, job_id) == ITEMS
+        results = await jobs.results_after(connection, seller_id, job_id, after=1_000, limit=500)
+        assert [item.sequence for item in results] == list(range(1_001, 1_501))
+        assert connection.faults == []
+        assert {"end_pending", "close_job", "keep_replaced", "reopen_items", "reopen_job"} <= {*connection.seen}
 
 
 async def test_accepting_a_job_touches_its_own_rows(filled: tuple[Application, Principal]) -> None:

@@ -97,7 +97,10 @@ async def retry_job(
             raise ApiError("E_JOB_NOT_RETRYABLE", "No failed item of this job can be retried.")
         if locked.environment is Environment.LIVE:
             await _hold(connection, seller_id, job_id, items, locked.last_sequence)
-        await jobs.reopen(connection, seller_id, job_id)
+        reopened = await jobs.reopen(connection, seller_id, job_id)
+        if reopened != items:
+            # The job's row is locked, so nobody else can have changed them: what is held would not be what is sent.
+            raise RuntimeError(f"job {job_id}: {items} items to be sent again, {reopened} reopened")
         await jobs.notify(connection, seller_id, job_id)
         return Retried(await _present(connection, seller_id, job_id), items)
 

@@ -202,10 +202,9 @@ DEFECTS = (
         (
             Change(
                 JOBS,
-                "    WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = 'failed' AND retryable\n"
-                "    RETURNING ordinal",
-                "    WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = 'failed'\n"
-                "    RETURNING ordinal",
+                "WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = 'failed' AND retryable;\n\n"
+                "-- reopen_job",
+                "WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = 'failed';\n\n-- reopen_job",
             ),
         ),
         "model",

@@ -198,23 +198,31 @@ CREATE TABLE job_items (
     CONSTRAINT job_items_failures_say_why CHECK (status NOT IN ('failed', 'skipped') OR error IS NOT NULL)
 ) WITH (fillfactor = 35, autovacuum_vacuum_scale_factor = 0.02);
 
--- Results that a retry replaced, so that the sequences of a job stay without holes for ever.
+-- A failed, retryable result that a retry replaced.
+CREATE TYPE replaced_result AS (
+    sequence integer,
+    ordinal integer,
+    sku text,
+    category_id text,
+    attempts smallint,
+    price bigint,
+    error jsonb
+);
+
+-- Results that a retry replaced, so that the sequences of a job stay without holes for ever: a row for each run of
+-- items that a retry sends again. A row for each result cost as much as the items' own change; compressed, twice that.
 CREATE TABLE replaced_results (
     seller_id bigint NOT NULL,
     job_id uuid NOT NULL,
-    sequence integer NOT NULL,
-    ordinal integer NOT NULL,
-    sku text NOT NULL,
-    status item_status NOT NULL,
-    category_id text,
-    attempts smallint NOT NULL,
-    listing_id text,
-    permalink text,
-    price bigint,
-    retryable boolean,
-    error jsonb,
-    PRIMARY KEY (seller_id, job_id, sequence)
+    -- 1: the job's first. It replaces all that is failed and retryable, so what a later one replaces happened later.
+    retry integer NOT NULL,
+    first_ordinal integer NOT NULL,
+    -- The highest of the results.
+    last_sequence integer NOT NULL,
+    results replaced_result[] NOT NULL,
+    PRIMARY KEY (seller_id, job_id, retry, first_ordinal)
 );
+ALTER TABLE replaced_results ALTER COLUMN results SET STORAGE EXTERNAL;
 
 -- Fences rise at every claim and never repeat, not even when a run is made anew by a retry.
 CREATE SEQUENCE fences;

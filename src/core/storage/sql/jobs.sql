@@ -32,16 +32,19 @@ LEFT JOIN LATERAL (
 ) l ON i.status = 'success' AND l.listing_id = i.listing_id
 ORDER BY i.ordinal;
 
--- select_results_after: results in the order they happened, replaced ones included.
+-- select_results_after: results in the order they happened, replaced ones included. Those that one retry replaced all
+-- happened before those of the next, so no more retries are opened than the answer takes.
 SELECT ordinal, sku, status, listing_id, permalink, price, category_id, retryable, error, sequence, attempts
 FROM (
     SELECT ordinal, sku, status, listing_id, permalink, price, category_id, retryable, error, sequence, attempts
     FROM job_items
     WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND sequence > %(after)s
     UNION ALL
-    SELECT ordinal, sku, status, listing_id, permalink, price, category_id, retryable, error, sequence, attempts
-    FROM replaced_results
-    WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND sequence > %(after)s
+    (SELECT i.ordinal, i.sku, 'failed', NULL, NULL, i.price, i.category_id, true, i.error, i.sequence, i.attempts
+    FROM replaced_results r CROSS JOIN LATERAL unnest(r.results) i
+    WHERE r.seller_id = %(seller_id)s AND r.job_id = %(job_id)s AND r.last_sequence > %(after)s
+        AND i.sequence > %(after)s
+    ORDER BY r.retry, i.sequence LIMIT %(limit)s)
 ) results
 ORDER BY sequence LIMIT %(limit)s;
 
@@ -130,48 +133,43 @@ ORDER BY j.seller_id, j.job_id LIMIT %(limit)s;
 SELECT status, environment, pending, failed, last_sequence, terms ->> 'currency', stopped_by, retries
 FROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s FOR NO KEY UPDATE;
 
--- close_pending: end every pending item that is not on the wire; the job follows. The job row is locked. The items are
--- found again through the job_id of the materialized target and not by the parameter: with both sides bound to it a
--- planner without statistics (a fresh table) compares every item with every other.
-WITH job AS (
-    SELECT last_sequence, pending, environment FROM jobs
-    WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s
-), target AS MATERIALIZED (
-    SELECT i.job_id, i.ordinal, row_number() OVER (ORDER BY i.ordinal) AS place FROM job_items i
-    WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s AND i.status = 'pending'
-        AND NOT EXISTS (SELECT FROM intents n
-            WHERE n.seller_id = i.seller_id AND n.job_id = i.job_id AND n.ordinal = i.ordinal)
-), changed AS (
-    UPDATE job_items i SET status = %(item_status)s, retryable = %(retryable)s, error = %(error)s,
-        sequence = job.last_sequence + target.place
-    FROM target, job
-    WHERE i.seller_id = %(seller_id)s AND i.job_id = target.job_id AND i.ordinal = target.ordinal
-        AND i.status = 'pending'
-    RETURNING 1
-), runs AS (
+-- end_pending: end every pending item that is not on the wire, with the next sequences, in request order. The job's row
+-- is locked. An item's place among those that end is its ordinal less the number of items before it that do not end,
+-- which width_bucket finds in their sorted ordinals: numbering the items and joining each with its number costs as much
+-- as writing them.
+UPDATE job_items SET status = %(item_status)s, retryable = %(retryable)s, error = %(error)s,
+    sequence = (SELECT last_sequence FROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s)
+        + 1 + ordinal - width_bucket(ordinal, ARRAY(
+            SELECT i.ordinal FROM job_items i
+            WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s AND (i.status <> 'pending' OR i.ordinal IN (
+                SELECT n.ordinal FROM intents n WHERE n.seller_id = %(seller_id)s AND n.job_id = %(job_id)s))
+            ORDER BY i.ordinal))
+WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = 'pending'
+    AND ordinal NOT IN (
+        SELECT n.ordinal FROM intents n WHERE n.seller_id = %(seller_id)s AND n.job_id = %(job_id)s);
+
+-- close_job: the job follows what end_pending ended. Its row is locked.
+WITH runs AS (
     -- A run that a worker holds may have sends on the wire: it ends by itself, or is rescued.
     DELETE FROM work_runs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND owner IS NULL
-), counted AS (
-    SELECT count(*)::int AS changed FROM changed
 )
-UPDATE jobs j SET
-    pending = j.pending - counted.changed,
-    failed = j.failed + CASE WHEN %(item_status)s = 'failed' THEN counted.changed ELSE 0 END,
-    skipped = j.skipped + CASE WHEN %(item_status)s = 'skipped' THEN counted.changed ELSE 0 END,
-    last_sequence = j.last_sequence + counted.changed,
-    error_message = coalesce(%(error_message)s, j.error_message),
-    stopped_by = coalesce(%(stopped_by)s, j.stopped_by),
+UPDATE jobs SET
+    pending = pending - %(ended)s,
+    failed = failed + CASE WHEN %(item_status)s = 'failed' THEN %(ended)s::bigint ELSE 0 END,
+    skipped = skipped + CASE WHEN %(item_status)s = 'skipped' THEN %(ended)s::bigint ELSE 0 END,
+    last_sequence = last_sequence + %(ended)s,
+    error_message = coalesce(%(error_message)s, error_message),
+    stopped_by = coalesce(%(stopped_by)s, stopped_by),
     status = CASE
         WHEN %(job_status)s = 'cancelled' THEN 'cancelled'::job_status
-        WHEN j.status = 'cancelled' THEN j.status
-        WHEN j.pending = counted.changed THEN 'failed'::job_status
-        ELSE j.status END,
+        WHEN status = 'cancelled' THEN status
+        WHEN pending = %(ended)s THEN 'failed'::job_status
+        ELSE status END,
     completed_at = CASE
-        WHEN j.completed_at IS NOT NULL THEN j.completed_at
-        WHEN %(job_status)s = 'cancelled' OR j.pending = counted.changed THEN now() END
-FROM counted
-WHERE j.seller_id = %(seller_id)s AND j.job_id = %(job_id)s
-RETURNING counted.changed, j.last_sequence, j.pending, j.environment;
+        WHEN completed_at IS NOT NULL THEN completed_at
+        WHEN %(job_status)s = 'cancelled' OR pending = %(ended)s THEN now() END
+WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s
+RETURNING last_sequence, environment;
 
 -- stop_job: the account stops. Whatever takes the last pending item then finds the job failed.
 UPDATE jobs SET stopped_by = %(stopped_by)s, error_message = %(error_message)s
