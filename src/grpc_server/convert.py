@@ -57,9 +57,8 @@ def timestamp(moment: datetime | None) -> Timestamp | None:
     """An aware time as a Timestamp; None stays None."""
     if moment is None:
         return None
-    made = Timestamp()
-    made.FromDatetime(moment)
-    return made
+    since = moment - _EPOCH
+    return Timestamp(seconds=since.days * 86_400 + since.seconds, nanos=since.microseconds * 1_000)
 
 
 def from_timestamp(message: Any, name: str) -> datetime | None:
@@ -283,22 +282,35 @@ def to_job(job: jobs.Job) -> jobs_pb2.Job:
 
 def to_item(item: jobs.JobItem, job: jobs.Job) -> jobs_pb2.JobItem:
     """An item of this job."""
-    return jobs_pb2.JobItem(
-        ordinal=item.ordinal,
-        sku=item.sku,
-        status=item.status.value,
-        listing_id=item.listing_id,
-        permalink=item.permalink,
-        price=item.price,
-        currency=job.currency,
-        category_id=item.category_id,
-        environment=_ENVIRONMENTS[job.environment],
-        retryable=item.retryable,
-        error=_item_error(item.error) if item.error else None,
-        sequence=item.sequence,
-        status_meli=item.status_meli,
-        attempts=item.attempts,
-    )
+    message = jobs_pb2.JobItem()
+    _fill_item(message, item, job.currency, _ENVIRONMENTS[job.environment])
+    return message
+
+
+def _fill_item(message: jobs_pb2.JobItem, item: jobs.JobItem, currency: str, environment: Any) -> None:
+    """Field by field, because a page has up to 1,000 items: a constructor with names takes twice as long."""
+    message.ordinal = item.ordinal
+    message.sku = item.sku
+    message.status = item.status
+    message.currency = currency
+    message.environment = environment
+    message.attempts = item.attempts
+    if item.listing_id is not None:
+        message.listing_id = item.listing_id
+    if item.permalink is not None:
+        message.permalink = item.permalink
+    if item.price is not None:
+        message.price = item.price
+    if item.category_id is not None:
+        message.category_id = item.category_id
+    if item.retryable is not None:
+        message.retryable = item.retryable
+    if item.error:
+        message.error.CopyFrom(_item_error(item.error))
+    if item.sequence is not None:
+        message.sequence = item.sequence
+    if item.status_meli is not None:
+        message.status_meli = item.status_meli
 
 
 def _item_error(error: dict[str, Any]) -> common_pb2.ItemError:
@@ -318,12 +330,15 @@ def _item_error(error: dict[str, Any]) -> common_pb2.ItemError:
 
 def to_get_job(page: jobs.JobPage, request: jobs_pb2.GetJobRequest, seller_id: int) -> jobs_pb2.GetJobResponse:
     """The answer of GetJob."""
-    return jobs_pb2.GetJobResponse(
+    message = jobs_pb2.GetJobResponse(
         job=to_job(page.job),
-        items=[to_item(item, page.job) for item in page.items],
         total=page.total,
         next_page_token=page_token(request, seller_id, (page.items[-1].ordinal,)) if page.more else "",
     )
+    add, currency, environment = message.items.add, page.job.currency, _ENVIRONMENTS[page.job.environment]
+    for item in page.items:
+        _fill_item(add(), item, currency, environment)
+    return message
 
 
 def to_list_jobs(found: jobs.JobList, request: jobs_pb2.ListJobsRequest, seller_id: int) -> jobs_pb2.ListJobsResponse:

@@ -77,6 +77,7 @@ class Explaining:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self.seen: list[str] = []
+        self.most_rows = MOST_ROWS
         self.faults: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -103,7 +104,7 @@ class Explaining:
         looked_at = sum(
             node.get(key, 0) for key in ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Join Filter")
         )
-        if (name, relation) not in WHOLE and looked_at * node.get("Actual Loops", 1) > MOST_ROWS:
+        if (name, relation) not in WHOLE and looked_at * node.get("Actual Loops", 1) > self.most_rows:
             self.faults.append(f"{name} looks at {looked_at * node['Actual Loops']:.0f} rows in a {node['Node Type']}")
 
 
@@ -208,9 +209,16 @@ async def test_answering_about_jobs_touches_a_page(filled: tuple[Application, Pr
             page = await jobs.page(connection, seller_id, job_id, status=None, limit=100, offset=offset)
             assert page is not None
             assert [item.status_meli for item in page.items] == ["active"] * 100
+        assert await jobs.find(connection, seller_id, job_id) is not None
+        connection.most_rows = 1
+        page = await jobs.page(connection, seller_id, job_id, status=ItemStatus.FAILED, limit=100)
+        assert page is not None
+        assert page.items == []
+        connection.most_rows = MOST_ROWS
         assert len(await jobs.watched(connection, [(seller_id, job.job_id) for job in found.jobs])) == 2
         assert connection.faults == []
-        assert {"select_job", "select_items_page", "select_jobs_newest", "select_watched"} <= {*connection.seen}
+        pages = {"select_page", "select_page_by_status", "select_jobs_newest"}
+        assert {"select_job", "select_watched", *pages} <= {*connection.seen}
 
 
 async def test_steering_a_job_touches_its_own_rows(filled: tuple[Application, Principal]) -> None:

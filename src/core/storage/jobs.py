@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from psycopg.types.json import Jsonb
 
 from core.domain.failures import Failure
@@ -47,6 +48,22 @@ def job_from(row: tuple[Any, ...]) -> Job:
     )
 
 
+_ItemColumns = tuple[
+    list[int],
+    list[str],
+    list[ItemStatus],
+    list[str | None],
+    list[str | None],
+    list[int | None],
+    list[str | None],
+    list[bool | None],
+    list[dict[str, Any] | None],
+    list[int | None],
+    list[int],
+    list[str | None],
+]
+"""The fields of JobItem, in their order, each with a value for every item."""
+_read_columns = msgspec.json.Decoder(_ItemColumns).decode
 _ITEM_STATUS = {status.value: status for status in ItemStatus}
 
 
@@ -71,11 +88,25 @@ async def page(
     offset: int = 0,
     after: int | None = None,
 ) -> JobPage | None:
-    """A job with some of its items, those after the ordinal ``after`` if it is given; None for unknown and foreign
-    ids alike."""
-    job = await find(connection, seller_id, job_id)
-    if job is None:
+    """A job with some of its items, those after the ordinal ``after`` if it is given, both as of one moment; None for
+    unknown and foreign ids alike."""
+    if after is not None and status is None:
+        offset = after + 1
+    cursor = await connection.execute(
+        _SQL["select_page" if status is None else "select_page_by_status"],
+        {
+            "seller_id": seller_id,
+            "job_id": job_id,
+            "limit": limit,
+            "offset": offset,
+            "status": status,
+            "after": after,
+        },
+    )
+    row = await cursor.fetchone()
+    if row is None:
         return None
+    job = job_from(row)
     totals = {
         None: job.total_items,
         ItemStatus.SUCCESS: job.successful,
@@ -83,24 +114,8 @@ async def page(
         ItemStatus.SKIPPED: job.skipped,
         ItemStatus.PENDING: job.pending,
     }
-    total = totals[status]
-    if after is not None and status is None:
-        offset = after + 1
-    if offset >= total:
-        return JobPage(job=job, items=(), total=total)
-    cursor = await connection.execute(
-        _SQL["select_items_page" if status is None else "select_items_page_by_status"],
-        {
-            "seller_id": seller_id,
-            "job_id": job_id,
-            "environment": job.environment,
-            "limit": limit,
-            "offset": offset,
-            "status": status,
-            "after": after,
-        },
-    )
-    return JobPage(job=job, items=[_item(row) for row in await cursor.fetchall()], total=total)
+    items = list(map(JobItem, *_read_columns(row[21]))) if row[21] is not None else []
+    return JobPage(job=job, items=items, total=totals[status])
 
 
 async def results_after(
