@@ -11,6 +11,8 @@ import hashlib
 import json
 from typing import Any
 
+import msgspec
+
 from core.errors import ApiError, Violation, invalid
 
 Place = tuple[Any, ...]
@@ -23,7 +25,7 @@ _LONGEST = 64
 
 def page_token(request: Any, seller_id: int, place: Place) -> str:
     """The token of the page that follows the row at ``place`` in the answer to ``request``."""
-    body = json.dumps(place, separators=(",", ":")).encode()
+    body = msgspec.json.encode(place)
     return base64.urlsafe_b64encode(_tag(request, seller_id, body) + body).decode().rstrip("=")
 
 

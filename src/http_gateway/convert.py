@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -12,6 +12,8 @@ from http_gateway import schemas
 from http_gateway.decode import CreateJobBody, PromoteBody
 from listing_publication.v1 import account_pb2, common_pb2, jobs_pb2, promotion_pb2, publishing_pb2
 
+# Without a zone, which would be written out as well.
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001
 _ENVIRONMENTS: dict[int, str | None] = {
     common_pb2.ENVIRONMENT_LIVE: "live",
     common_pb2.ENVIRONMENT_TEST: "test",
@@ -27,11 +29,8 @@ _WHO: dict[int, str | None] = {
 
 def timestamp(value: Timestamp) -> str:
     """RFC 3339, UTC, milliseconds cut off (never rounded up into the future), ``Z``."""
-    parts = time.gmtime(value.seconds)
-    return (
-        f"{parts[0]:04d}-{parts[1]:02d}-{parts[2]:02d}T{parts[3]:02d}:{parts[4]:02d}:{parts[5]:02d}"
-        f".{value.nanos // 1_000_000:03d}Z"
-    )
+    moment = _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1_000)
+    return moment.isoformat(timespec="milliseconds") + "Z"
 
 
 def _text(value: str | UnsetType | None) -> str | None:

@@ -74,9 +74,13 @@ class Authorizer:
         """
         if not secret:
             raise ApiError("E_AUTH_MISSING_KEY", "Send your API key in the X-API-Key header.")
+        digest = api_key.digest(secret)
+        known = self._known(digest)
+        if known is not None:
+            return known
         if not api_key.is_well_formed(secret):
             raise await self._bad_key(address)
-        principal = await self._look_up(api_key.digest(secret))
+        principal = await self._look_up(digest)
         if principal is None:
             raise await self._bad_key(address)
         return principal
@@ -91,10 +95,15 @@ class Authorizer:
         if await self._look_up(digest) is None:
             raise ApiError("E_AUTH_INVALID_KEY", "The API key was revoked or has expired.")
 
+    def _known(self, digest: bytes) -> Principal | None:
+        """What was found less than a moment ago."""
+        found = self._found.get(digest)
+        return found[1] if found is not None and found[0] > time.monotonic() else None
+
     async def _look_up(self, digest: bytes) -> Principal | None:
-        known = self._found.get(digest)
-        if known is not None and known[0] > time.monotonic():
-            return known[1]
+        known = self._known(digest)
+        if known is not None:
+            return known
         asking = self._asking.get(digest)
         if asking is None:
             # One question for all who ask at once, and shielded from the cancellation of any of them.
