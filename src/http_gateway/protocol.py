@@ -26,8 +26,44 @@ _LINGER_SECONDS: Final = 1.0
 """How long a refused connection is read from, and nothing made of it, before it is closed."""
 _METHOD: Final = re.compile(rb"(?:\r?\n)*([!#$%&'*+.^_`|~0-9A-Za-z-]*)")
 """The method at the beginning of a message, as far as it has come: a token (RFC 9110, 5.6.2 and 9.1)."""
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+"""What is no answer yet."""
 _STAND_IN: Final = b"GET"
 """What the parser is told in place of a method that it does not know."""
+
+
+class _Answer:
+    """What one answer is written to: its head goes out with the beginning of its body, as ASGI demands.
+
+    Apart they would be two system calls, and a client that wakes up twice.
+
+    Args:
+        transport: the connection's.
+    """
+
+    __slots__ = ("_begun", "_head", "_transport", "is_closing")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head = b""
+        self._begun = False
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        """Writes; a head waits for what comes next."""
+        if self._begun or data == _CONTINUE:
+            self._transport.write(data)
+        elif not self._head:
+            self._head = data
+        else:
+            self._begun = True
+            self._transport.writelines((self._head, data))
+
+    def close(self) -> None:
+        """Closes the connection when everything is written."""
+        if self._head and not self._begun:
+            self._transport.write(self._head)
+        self._transport.close()
 
 
 class _HeaderLimit(Exception):  # noqa: N818 - only stops the parser
@@ -135,9 +171,11 @@ def protocol_class(config: GatewayConfig) -> type[HttpToolsProtocol]:
                 self._too_large = True
                 raise _HeaderLimit
             super().on_headers_complete()
+            # The application comes upon what is set here: its task has not begun.
             if self._method:
-                # The application reads it later: its task has not begun.
                 self.scope["method"] = self._method.decode("ascii")
+            if self.scope["method"] != "HEAD":
+                self.cycle.transport = _Answer(self.transport)  # type: ignore[assignment]
             self._message = self._method = b""
 
         def on_message_complete(self) -> None:

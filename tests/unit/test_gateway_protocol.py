@@ -163,6 +163,29 @@ async def test_expect_continue_is_not_asked_for_a_body_too_large(client: Client)
     assert response.startswith(b"HTTP/1.1 413")
 
 
+async def test_an_answer_leaves_in_one_piece(client: Client, core: ScriptedCore) -> None:
+    """Also behind an answer without a body, and behind an invitation to send one."""
+    core.answers["PublishingService/CreateJob"] = publishing_pb2.CreateJobResponse(job_id=KEY_OF_A_JOB, status="queued")
+    host, _, port = client.address.removeprefix("http://").rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        async with asyncio.timeout(10):
+            writer.write(PING.replace(b"GET", b"HEAD") + b"Host: x\r\n\r\n")
+            assert split(await reader.readuntil(b"\r\n\r\n")).status == 200
+            writer.write(PING + b"Host: x\r\n\r\n")
+            answer = split(await reader.read(65_536))
+            assert len(answer.body) == int(answer.headers["content-length"])
+            body = b'{"items":[{"sku":"ABCDEFGH12"}]}'
+            writer.write(POST + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body))
+            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+            writer.write(body)
+            answer = split(await reader.read(65_536))
+            assert answer.status == 202
+            assert len(answer.body) == int(answer.headers["content-length"])
+    finally:
+        writer.close()
+
+
 async def test_upgrades_are_ignored(client: Client, core: ScriptedCore) -> None:
     response = await raw(
         client.address, PING + b"Host: x\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n", timeout=5
