@@ -124,6 +124,9 @@ def protocol_class(config: GatewayConfig) -> type[HttpToolsProtocol]:
                 if self._bytes > config.max_header_bytes:
                     self._too_large = True
                     self.send_400_response("")
+                elif self._deadline is None:
+                    # Only now: most messages come with all their headers at once.
+                    self._arm()
             elif self._bytes > most_bytes:
                 self.transport.close()
 
@@ -156,7 +159,7 @@ def protocol_class(config: GatewayConfig) -> type[HttpToolsProtocol]:
             self._between = False
             self._in_headers = self._begun = True
             self._bytes = 0
-            self._arm()
+            self._disarm()
 
         def on_header(self, name: bytes, value: bytes) -> None:
             if not self._in_headers:
