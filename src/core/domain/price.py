@@ -1,11 +1,10 @@
-"""The one price rule (decisions, section 6). Decimal arithmetic throughout; floats never touch money."""
+"""The one price rule (decisions, section 6). Exact fractions throughout; floats never touch money."""
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, Context, Decimal
-
-_HUNDRED = Decimal(100)
-_EXACT = Context(prec=60, rounding=ROUND_CEILING)
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
 
 
 def listing_price(
@@ -27,7 +26,14 @@ def listing_price(
     """
     if not cost_usd.is_finite() or cost_usd <= 0:
         raise ValueError("the cost must be above 0")
-    factor = _EXACT.multiply(_HUNDRED + tariff_percent, _HUNDRED + margin_percent)
-    scaled = _EXACT.multiply(_EXACT.multiply(cost_usd, Decimal(trm)), factor)
-    steps = _EXACT.divide(scaled, Decimal(price_step) * 10000)
-    return int(steps.to_integral_value(rounding=ROUND_CEILING)) * price_step
+    numerator, denominator = _of_job(trm, tariff_percent, margin_percent, price_step)
+    cost, parts = cost_usd.as_integer_ratio()
+    # Rounded up: the division of whole numbers rounds down, so the negative is divided.
+    return -(-cost * numerator // (parts * denominator)) * price_step
+
+
+@lru_cache(maxsize=256)
+def _of_job(trm: int, tariff_percent: Decimal, margin_percent: Decimal, price_step: int) -> tuple[int, int]:
+    """What is the same for every item of a job: a cost times this fraction is in price steps."""
+    tariff, margin = Fraction(tariff_percent), Fraction(margin_percent)
+    return ((100 + tariff) * (100 + margin) * trm / (price_step * 10_000)).as_integer_ratio()
