@@ -83,7 +83,7 @@ class Explaining:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
 
-    async def execute(self, statement: Any, parameters: Any = None) -> Any:
+    async def execute(self, statement: Any, parameters: Any = None, **options: Any) -> Any:
         """See psycopg."""
         name = NAMES.get(statement)
         if name is not None:
@@ -95,7 +95,7 @@ class Explaining:
             await self._connection.execute("ROLLBACK TO plan")
             for node in _nodes(row[0][0]["Plan"]):
                 self._judge(name, node)
-        return await self._connection.execute(statement, parameters)
+        return await self._connection.execute(statement, parameters, **options)
 
     def _judge(self, name: str, node: dict[str, Any]) -> None:
         relation = node.get("Relation Name")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Iterator
 
+import msgspec
+import psycopg
 import pytest
 import pytest_asyncio
 from prometheus_client import REGISTRY
@@ -13,8 +15,9 @@ from core.domain.publication import RUN_SIZE
 from core.domain.states import JobStatus
 from core.ports.marketplace import Outcome, StatesResult
 from core.ports.work import Recorded
-from core.storage import work
-from core.worker.decide import first_step
+from core.storage import jobs, work
+from core.storage.database import Connection
+from core.worker.decide import Send, first_step
 from tests.support.publishing import LIVE, TEST, Gate, Shop, publishing, until
 from tests.support.sandbox import RunningSandbox, run_sandbox
 
@@ -204,6 +207,41 @@ async def test_results_of_another_owner_fence_or_state_change_nothing(shop: Shop
 
     assert ended.codes() == [None]
     assert await seller.credits() == (5, 4, 0, 1, 0)
+
+
+async def test_while_intents_are_written_results_are_recorded_but_no_item_is_ended(shop: Shop) -> None:
+    """A cancellation, a stop or a rescue in between would not see the intents, and end or give back what is sent."""
+    seller = await shop.tenant(balance=5)
+    (sku,) = await shop.stock("BESIDE")
+    job_id = await shop.publish(seller, [sku], environment=LIVE)
+    database, owner = shop.application.database, str(uuid.uuid4())
+    (run,) = await database.read(lambda c: work.claim(c, seller.seller_id, LIVE, owner=owner, lease=60, limit=1))
+    (item,) = await database.read(lambda c: work.run_items(c, run, run.terms))
+    step = first_step(msgspec.structs.replace(item, category_id="MCO1234"), run.terms)
+    assert isinstance(step, Send)
+    ((user,),) = await shop.rows(
+        "SELECT marketplace_user_id FROM marketplace_accounts WHERE seller_id = %s AND environment = 'live'",
+        seller.seller_id,
+    )
+
+    async def end(connection: Connection) -> None:
+        await connection.execute("SET LOCAL lock_timeout = '1ms'")
+        await jobs.lock(connection, seller.seller_id, job_id)
+
+    async def record(connection: Connection) -> Recorded | None:
+        given = {"owner": owner, "terms": run.terms, "first_ordinal": 0, "settle": 1, "first_search": 1}
+        return await work.record(connection, seller.seller_id, job_id, [], **given)  # type: ignore[arg-type]
+
+    async def write(connection: Connection) -> work.Granted:
+        intents = [(item.ordinal, sku, step.stored)]
+        granted = await work.insert_intents(connection, run, owner=owner, marketplace_user_id=user, intents=intents)
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            await database.transact(end)
+        assert await database.transact(record) is not None
+        return granted
+
+    assert await database.transact(write) == {sku: None}
+    await database.transact(end)
 
 
 async def test_published_to_live_is_true_from_the_instant_of_the_success(shop: Shop) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -56,9 +57,9 @@ class Run:
         return self.last_ordinal - self.first_ordinal + 1
 
 
-class WorkItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class WorkItem(msgspec.Struct, frozen=True, gc=False):
     """A pending item with all that is known of it. ``category_id`` None: to be inferred. ``price`` is set
-    for promotions."""
+    for promotions. The fields stand in the order in which storage reads them."""
 
     ordinal: int
     sku: str
@@ -68,7 +69,7 @@ class WorkItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     known: bool
     title: str | None
     cost_usd: Decimal | None
-    image_urls: tuple[str, ...]
+    image_urls: Sequence[str]
     brand: str | None
     model: str | None
     gtin: str | None

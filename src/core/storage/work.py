@@ -148,38 +148,10 @@ async def run_items(connection: Connection, run: Run, terms: JobTerms) -> list[W
             "promotion": terms.kind is JobKind.PROMOTION,
             "site_id": terms.site_id,
         },
+        # The pictures of a product come as an array, which is cheaper to read like this.
+        binary=True,
     )
-    return [
-        WorkItem(
-            ordinal=row[0],
-            sku=row[1],
-            category_id=row[2],
-            price=row[3],
-            attempts=row[4],
-            known=row[5],
-            title=row[6],
-            cost_usd=row[7],
-            image_urls=tuple(row[8] or ()),
-            brand=row[9],
-            model=row[10],
-            gtin=row[11],
-            weight_grams=row[12],
-            described=bool(row[13]),
-            listing_id=row[14],
-            permalink=row[15],
-            listing_status=row[16],
-            listing_category_id=row[17],
-            listing_category_name=row[18],
-            promotable=row[19],
-            test_category_id=row[20],
-            test_price=row[21],
-            test_category_name=row[22],
-            predicted=row[23],
-            predicted_category_id=row[24],
-            predicted_category_name=row[25],
-        )
-        for row in await cursor.fetchall()
-    ]
+    return [WorkItem(*row) for row in await cursor.fetchall()]
 
 
 Granted = dict[str, tuple[str, str] | None]
@@ -276,7 +248,8 @@ async def record(
     Returns:
         What counted; None when the job is gone.
     """
-    if await jobs.lock(connection, seller_id, job_id) is None:
+    cursor = await connection.execute(_SQL["lock_for_results"], {"seller_id": seller_id, "job_id": job_id})
+    if await cursor.fetchone() is None:
         return None
     cursor = await connection.execute(
         _SQL["record"],

@@ -232,6 +232,18 @@ DEFECTS = (
         "1 failed",
     ),
     Defect(
+        "an item is ended while its send is being written down",
+        (
+            Change(
+                JOBS,
+                "terms ->> 'currency', stopped_by, retries\nFROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s FOR UPDATE",
+                "terms ->> 'currency', stopped_by, retries\nFROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s FOR NO KEY UPDATE",
+            ),
+        ),
+        "tests/integration/test_worker_races.py::test_while_intents_are_written_results_are_recorded_but_no_item_is_ended",
+        "1 failed",
+    ),
+    Defect(
         "an unknown outcome goes straight back to a send",
         (
             Change(

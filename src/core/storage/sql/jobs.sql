@@ -154,9 +154,10 @@ WHERE (%(seller_id)s::bigint IS NULL OR j.seller_id = %(seller_id)s)
     AND (j.seller_id, j.job_id) > (%(after_seller)s::bigint, %(after_job)s::uuid)
 ORDER BY j.seller_id, j.job_id LIMIT %(limit)s;
 
--- lock_job: whoever changes the job or its items holds this row.
+-- lock_job: whoever changes the job or its items holds this row. In full, so that no intent is being written meanwhile
+-- (share_job): what has none then will never be sent.
 SELECT status, environment, pending, failed, last_sequence, terms ->> 'currency', stopped_by, retries
-FROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s FOR NO KEY UPDATE;
+FROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s FOR UPDATE;
 
 -- end_pending: end every pending item that is not on the wire, with the next sequences, in request order. The job's row
 -- is locked. An item's place among those that end is its ordinal less the number of items before it that do not end,
