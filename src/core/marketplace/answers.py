@@ -10,7 +10,7 @@ Shapes: reference sections 1.2, 2, 3.4, 3.8, 4, 5 and 6.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -179,19 +179,28 @@ def _warning(value: object) -> str:
     return _quoted(value)
 
 
+def _word(value: object) -> str:
+    return _matching(_WORD, value)
+
+
+def _told(values: object, read: Callable[[object], str]) -> list[str]:
+    """What can be read of a list, which has most often nothing in it."""
+    if not values or type(values) is not list:
+        return []
+    return [text for text in map(read, values[:MAX_CAUSES]) if text]
+
+
 def _listing(item: _Item | None) -> Listing | None:
     if item is None:
         return None
     listing_id = _matching(LISTING_ID, item.id)
     if not listing_id:
         return None
-    sub_status = item.sub_status if type(item.sub_status) is list else ()
-    warnings = item.warnings if type(item.warnings) is list else ()
     return Listing(
         listing_id=listing_id,
         sku=_sku(item),
         status=_matching(_WORD, item.status),
-        sub_status=[word for word in (_matching(_WORD, value) for value in sub_status[:MAX_CAUSES]) if word],
+        sub_status=_told(item.sub_status, _word),
         permalink=_matching(_URL, item.permalink),
         title=clean(item.title, MAX_TITLE) or clean(item.family_name, MAX_TITLE),
         price=_integer(item.price, MAX_PRICE),
@@ -199,7 +208,7 @@ def _listing(item: _Item | None) -> Listing | None:
         listing_type_id=_matching(_WORD, item.listing_type_id),
         image=_image(item),
         created_at=_time(item.date_created),
-        warnings=[text for text in (_warning(value) for value in warnings[:MAX_CAUSES]) if text],
+        warnings=_told(item.warnings, _warning),
     )
 
 
