@@ -236,8 +236,8 @@ DEFECTS = (
         (
             Change(
                 JOBS,
-                "terms ->> 'currency', stopped_by, retries\nFROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s FOR UPDATE",
-                "terms ->> 'currency', stopped_by, retries\nFROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s FOR NO KEY UPDATE",
+                "job_id = %(job_id)s FOR UPDATE;",
+                "job_id = %(job_id)s FOR NO KEY UPDATE;",
             ),
         ),
         "tests/integration/test_worker_races.py::test_while_intents_are_written_results_are_recorded_but_no_item_is_ended",
