@@ -30,7 +30,8 @@ UPDATE intents SET due_at = now() + make_interval(secs => %(delay)s), leased_unt
 WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = %(sku)s AND owner = %(owner)s
     AND fence = %(fence)s AND state = 'unknown';
 
--- share_job: see work.sql; a cancellation or a stop waits, or is seen.
+-- share_job: a cancellation or a stop waits, or is seen. Against any change, unlike work.sql's: a stop by the results of
+-- others must be seen too.
 SELECT status, stopped_by FROM jobs WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s FOR SHARE;
 
 -- repost: the one new attempt after a search that found nothing, as a new intent.
