@@ -61,7 +61,7 @@ class Settings(BaseSettings):
 
     database_url: SecretStr | None = None
     """Absent: ``serve`` runs an embedded PostgreSQL in the data folder."""
-    database_pool_size: int = Field(10, ge=2, le=200)
+    database_pool_size: int = Field(20, ge=2, le=200)
     database_prepare: bool = True
     """Off behind a transaction pooler."""
     database_listen: bool = True

@@ -393,27 +393,32 @@ class Cluster:
         finally:
             outage.ended = time.monotonic()
 
-    async def quiesce(self, seconds: float = 120.0) -> float:
-        """Wait until nothing is left to be done; how long that took. What is left after ``seconds`` is stuck."""
+    async def quiesce(self, seconds: float = 120.0, *, late_looks: int = 1) -> float:
+        """Wait until nothing is left to be done; how long that took. What is left after ``seconds`` is stuck.
+
+        Args:
+            late_looks: how often a late creation has to have been looked for.
+        """
         began = time.monotonic()
         left: dict[str, int] = {}
         while time.monotonic() - began < seconds:
-            left = await self._left()
+            left = await self._left(late_looks)
             if not any(left.values()):
                 return time.monotonic() - began
             await asyncio.sleep(0.25)
         self.troubles.append(f"stuck after {seconds:.0f} s without faults: {left}")
         return time.monotonic() - began
 
-    async def _left(self) -> dict[str, int]:
+    async def _left(self, late_looks: int) -> dict[str, int]:
         rows = await self.query(
             """
             SELECT (SELECT count(*) FROM jobs WHERE status IN ('queued', 'processing')),
                 (SELECT count(*) FROM jobs WHERE pending > 0 AND status <> 'scheduled'),
                 (SELECT count(*) FROM work_runs r JOIN jobs j USING (seller_id, job_id) WHERE j.status <> 'scheduled'),
                 (SELECT count(*) FROM intents),
-                (SELECT count(*) FROM follow_ups WHERE kind = 'late_creation' AND tries = 0)
-            """
+                (SELECT count(*) FROM follow_ups WHERE kind = 'late_creation' AND tries < %s)
+            """,
+            (late_looks,),
         )
         return dict(zip(("active jobs", "pending", "runs", "intents", "late looks"), rows[0], strict=True))
 
