@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from core.storage import listings
 from tests.support.publishing import LIVE, TEST, Shop, product, publishing, until
 from tests.support.sandbox import RunningSandbox, run_sandbox
 from tests.support.service import Tenant
@@ -193,6 +194,63 @@ async def test_a_creation_that_comes_after_the_repost_is_closed_and_counted(shop
     await until(closed)
     assert item.status == "success"
     assert shop.created(seller, LIVE) == 2
+
+
+async def test_a_late_creation_that_a_look_through_the_account_found_first_is_closed_too(
+    shop: Shop, seller: Tenant
+) -> None:
+    (sku,) = await shop.stock("LATER")
+    shop.fault(seller, "created_late", LIVE, operation="item_create", sku=sku, seconds=6, then="reset", times=1)
+    rule = shop.fault(seller, "reset_before", LIVE, operation="item_create", sku=sku)
+    job_id = await shop.publish(seller, [sku], environment=LIVE)
+    assert (await shop.ended(seller, job_id)).codes() == ["outcome_unknown"]
+    shop.forget(rule)
+
+    async def made() -> bool:
+        return bool(shop.on_market(seller, sku, LIVE))
+
+    await until(made)
+    # Each job looks through the account's newest listings.
+    await shop.ended(seller, await shop.publish(seller, await shop.stock("OTHER"), environment=LIVE))
+    query = "SELECT status_meli <> 'closed' FROM listings WHERE seller_id = %s AND sku = %s"
+    assert await shop.rows(query, seller.seller_id, sku) == [(True,)]
+
+    async def closed() -> bool:
+        await bring_forward(shop, seller, "late_creation")
+        return not shop.on_market(seller, sku, LIVE)
+
+    await until(closed)
+    assert await shop.rows(query, seller.seller_id, sku) == [(False,)]
+    await shop.retry(seller, job_id)
+    item = (await shop.ended(seller, job_id)).items[0]
+    assert item.status == "success"
+    assert [each["id"] for each in shop.on_market(seller, sku, LIVE)] == [item.listing_id]
+
+
+async def test_only_a_listing_that_nothing_is_or_was_sent_to_is_disowned(shop: Shop, seller: Tenant) -> None:
+    (sku,) = await shop.stock("DISOWN")
+    item = (await shop.ended(seller, await shop.publish(seller, [sku], environment=TEST))).items[0]
+
+    assert item.listing_id is not None
+    listing_id = item.listing_id
+
+    async def disowned() -> bool:
+        return await shop.application.database.transact(
+            lambda connection: listings.disown(connection, seller.seller_id, TEST, sku, listing_id)
+        )
+
+    assert not await disowned()
+    await shop.change("UPDATE listings SET published_at = NULL WHERE seller_id = %s", seller.seller_id)
+    await shop.change(
+        "INSERT INTO intents (seller_id, environment, sku, job_id, ordinal, first_ordinal, fence, owner, kind, attempt,"
+        " state, draft, started_at) SELECT seller_id, 'test', %s, job_id, 0, 0, 0, gen_random_uuid(), 'update', 1,"
+        " 'sending', '{}', now() FROM jobs WHERE seller_id = %s",
+        sku, seller.seller_id,
+    )  # fmt: skip
+    assert not await disowned()
+    await shop.change("DELETE FROM intents WHERE seller_id = %s", seller.seller_id)
+    assert await disowned()
+    assert not await disowned()
 
 
 async def test_a_listing_just_made_is_not_taken_for_a_late_creation(shop: Shop, seller: Tenant) -> None:

@@ -222,7 +222,8 @@ class FollowUps:
         await self._context.database.transact(write)
 
     async def _late_creation(self, account: Account, follow_up: FollowUp) -> None:
-        """Close listings of the SKU, made since the doubtful send, that are not the one on record."""
+        """Close listings of the SKU, made since the doubtful send, that are not the one on record; and that one too if
+        a look through the account has put it there: of an item that failed nothing stays listed."""
         (sku,) = follow_up.skus
         async with self._slots.of((account.seller_id, account.environment)):
             answer = await self._context.marketplace.find_by_sku(account, sku)
@@ -242,9 +243,9 @@ class FollowUps:
         earliest = follow_up.since - CREATION_TOLERANCE
         latest = follow_up.since + timedelta(days=2)
         for each in answer.listings:
-            if each.listing_id == listing_id:
+            if each.created_at is None or not earliest <= each.created_at <= latest:
                 continue
-            if each.created_at is not None and earliest <= each.created_at <= latest:
+            if each.listing_id != listing_id or await self._disowned(account, sku, each.listing_id):
                 await close_surplus(self._context, account, each)
         if follow_up.tries + 1 < len(LATE_DELAYS):
             await self._again(follow_up, LATE_DELAYS[follow_up.tries + 1], follow_up.tries + 1)
@@ -254,3 +255,9 @@ class FollowUps:
             await listings.delete_follow_up(connection, follow_up)
 
         await self._context.database.read(delete)
+
+    async def _disowned(self, account: Account, sku: str, listing_id: str) -> bool:
+        async def disown(connection: Connection) -> bool:
+            return await listings.disown(connection, account.seller_id, account.environment, sku, listing_id)
+
+        return await self._context.database.transact(disown)

@@ -31,6 +31,20 @@ SELECT (SELECT l.listing_id FROM listings l WHERE l.seller_id = %(seller_id)s AN
     EXISTS (SELECT FROM intents n WHERE n.seller_id = %(seller_id)s AND n.environment = %(environment)s
         AND n.sku = %(sku)s) AS sending;
 
+-- lock_never_published: the listing on record, if it was found on the account and nothing of this service was ever
+-- published by it. In full, against mark_updates: a send about to be made has its intent when the lock is had, or finds
+-- the listing as disown has left it.
+SELECT FROM listings
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = %(sku)s AND listing_id = %(listing_id)s
+    AND status_meli <> 'closed' AND published_at IS NULL
+FOR UPDATE;
+
+-- disown: the locked listing counts as closed from here on, unless a send of its SKU is not answered yet.
+UPDATE listings SET status_meli = 'closed', app_status = 0, checked_at = now()
+WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = %(sku)s AND listing_id = %(listing_id)s
+    AND NOT EXISTS (SELECT FROM intents n WHERE n.seller_id = %(seller_id)s AND n.environment = %(environment)s
+        AND n.sku = %(sku)s);
+
 -- select_open_listing: the open listing of a SKU, as far as it is known here.
 SELECT listing_id, status_meli, sub_status, permalink, title, price, category_id, listing_type_id, coalesce(image, '')
 FROM listings

@@ -114,11 +114,12 @@ RETURNING sku;
 
 -- mark_updates: which of the intents change an open listing. Looked up after they stand, so that a listing made by
 -- a job that was faster is seen, and one that was closed since the items were read is not: what is marked as an
--- update is forgotten after a crash, so it must never be sent as a creation.
+-- update is forgotten after a crash, so it must never be sent as a creation. Locked against disown (listings.sql).
 WITH open AS MATERIALIZED (
     SELECT l.sku, l.listing_id, l.permalink FROM listings l
     WHERE l.seller_id = %(seller_id)s AND l.environment = %(environment)s
         AND l.sku = ANY (string_to_array(%(skus)s, ',')) AND l.status_meli <> 'closed'
+    ORDER BY l.sku FOR KEY SHARE
 ), marked AS (
     UPDATE intents n SET kind = 'update'
     WHERE n.seller_id = %(seller_id)s AND n.environment = %(environment)s AND n.sku = ANY (ARRAY(SELECT sku FROM open))
