@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import msgspec
 import psycopg
@@ -14,12 +14,13 @@ from prometheus_client import REGISTRY
 from core.domain.publication import RUN_SIZE
 from core.domain.states import JobStatus
 from core.ports.marketplace import Outcome, StatesResult
-from core.ports.work import Recorded
-from core.storage import jobs, work
+from core.ports.work import Recorded, Run
+from core.storage import jobs, listings, work
 from core.storage.database import Connection
 from core.worker.decide import Send, first_step
 from tests.support.publishing import LIVE, TEST, Gate, Shop, publishing, until
 from tests.support.sandbox import RunningSandbox, run_sandbox
+from tests.support.service import Tenant
 
 
 @pytest.fixture(scope="module")
@@ -209,20 +210,35 @@ async def test_results_of_another_owner_fence_or_state_change_nothing(shop: Shop
     assert await seller.credits() == (5, 4, 0, 1, 0)
 
 
+Writing = Callable[[Connection], Awaitable[work.Granted]]
+
+
+async def claimed(shop: Shop, seller: Tenant, *, owner: str) -> tuple[Run, Writing]:
+    """The seller's one due run, claimed, and what writes the intent of its one item."""
+    database = shop.application.database
+    (run,) = await database.read(lambda c: work.claim(c, seller.seller_id, LIVE, owner=owner, lease=60, limit=1))
+    (item,) = await database.read(lambda c: work.run_items(c, run, run.terms))
+    step = first_step(msgspec.structs.replace(item, category_id="MCO1234"), run.terms)
+    assert isinstance(step, Send)
+    intents = [(item.ordinal, item.sku, step.stored)]
+    ((user,),) = await shop.rows(
+        "SELECT marketplace_user_id FROM marketplace_accounts WHERE seller_id = %s AND environment = 'live'",
+        seller.seller_id,
+    )
+
+    async def write(connection: Connection) -> work.Granted:
+        return await work.insert_intents(connection, run, owner=owner, marketplace_user_id=user, intents=intents)
+
+    return run, write
+
+
 async def test_while_intents_are_written_results_are_recorded_but_no_item_is_ended(shop: Shop) -> None:
     """A cancellation, a stop or a rescue in between would not see the intents, and end or give back what is sent."""
     seller = await shop.tenant(balance=5)
     (sku,) = await shop.stock("BESIDE")
     job_id = await shop.publish(seller, [sku], environment=LIVE)
     database, owner = shop.application.database, str(uuid.uuid4())
-    (run,) = await database.read(lambda c: work.claim(c, seller.seller_id, LIVE, owner=owner, lease=60, limit=1))
-    (item,) = await database.read(lambda c: work.run_items(c, run, run.terms))
-    step = first_step(msgspec.structs.replace(item, category_id="MCO1234"), run.terms)
-    assert isinstance(step, Send)
-    ((user,),) = await shop.rows(
-        "SELECT marketplace_user_id FROM marketplace_accounts WHERE seller_id = %s AND environment = 'live'",
-        seller.seller_id,
-    )
+    run, write = await claimed(shop, seller, owner=owner)
 
     async def end(connection: Connection) -> None:
         await connection.execute("SET LOCAL lock_timeout = '1ms'")
@@ -232,16 +248,44 @@ async def test_while_intents_are_written_results_are_recorded_but_no_item_is_end
         given = {"owner": owner, "terms": run.terms, "first_ordinal": 0, "settle": 1, "first_search": 1}
         return await work.record(connection, seller.seller_id, job_id, [], **given)  # type: ignore[arg-type]
 
-    async def write(connection: Connection) -> work.Granted:
-        intents = [(item.ordinal, sku, step.stored)]
-        granted = await work.insert_intents(connection, run, owner=owner, marketplace_user_id=user, intents=intents)
+    async def beside(connection: Connection) -> work.Granted:
+        granted = await write(connection)
         with pytest.raises(psycopg.errors.LockNotAvailable):
             await database.transact(end)
         assert await database.transact(record) is not None
         return granted
 
-    assert await database.transact(write) == {sku: None}
+    assert await database.transact(beside) == {sku: None}
     await database.transact(end)
+
+
+async def test_a_listing_that_is_about_to_be_sent_to_is_not_disowned(shop: Shop) -> None:
+    """It would be closed as a late creation, and the send be recorded as a success."""
+    seller = await shop.tenant(balance=5)
+    (sku,) = await shop.stock("ABOUT")
+    async with shop.working():
+        item = (await shop.ended(seller, await shop.publish(seller, [sku], environment=LIVE))).items[0]
+    listing_id = item.listing_id
+    assert listing_id is not None
+    await shop.change("UPDATE listings SET published_at = NULL WHERE seller_id = %s", seller.seller_id)
+    await shop.publish(seller, [sku], environment=LIVE)
+    database = shop.application.database
+    _, write = await claimed(shop, seller, owner=str(uuid.uuid4()))
+
+    async def disown(connection: Connection) -> bool:
+        await connection.execute("SET LOCAL lock_timeout = '1ms'")
+        return await listings.disown(connection, seller.seller_id, LIVE, sku, listing_id)
+
+    async def beside(connection: Connection) -> work.Granted:
+        granted = await write(connection)
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            await database.transact(disown)
+        return granted
+
+    granted = (await database.transact(beside))[sku]
+    assert granted is not None
+    assert granted[0] == listing_id
+    assert not await database.transact(disown)
 
 
 async def test_published_to_live_is_true_from_the_instant_of_the_success(shop: Shop) -> None:
