@@ -98,7 +98,7 @@ def _schemas() -> Json:
         "total_items": _integer("Items in the job, rejected ones included.", minimum=0),
         "successful": _integer("Items published.", minimum=0),
         "failed": _integer("Items that failed.", minimum=0),
-        "skipped": _integer("Items never tried.", minimum=0),
+        "skipped": _integer("Repeated SKUs, and items that a cancellation ended unpublished.", minimum=0),
         "pending": _integer("Items not done.", minimum=0),
     }
     job = {
@@ -325,7 +325,7 @@ def _schemas() -> Json:
                 "retryable": _boolean("Failed and skipped items: whether a retry can help."),
                 "error": _schema("ItemError"),
                 "status_meli": _string("Published items: the listing's present status."),
-                "attempts": _integer("Times the item was sent to the marketplace.", minimum=0),
+                "attempts": _integer("Times the item was sent since the job was made or last retried.", minimum=0),
             },
             ("retryable", "error", "status_meli", "attempts"),
         ),

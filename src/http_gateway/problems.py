@@ -30,6 +30,7 @@ _OWN_PARAMETERS = {
     "from_date": "from",
     "to_date": "to",
     "idempotency_key": "Idempotency-Key",
+    "after_sequence": "Last-Event-ID",
 }
 """What REST v1 calls the request fields that have another name in the proto."""
 

@@ -481,6 +481,12 @@ async def test_events_of_a_cancelled_job_end(rest: Client, tenant: Tenant) -> No
         "GET", f"/products/jobs/{job_id}/events", key=tenant.live_key, headers={"Last-Event-ID": "1"}
     )
     assert re.findall(r"^id: (\d+)$", rest_of.body.decode(), re.MULTILINE) == ["2", "3"]
+    beyond = await rest.call(
+        "GET", f"/products/jobs/{job_id}/events", key=tenant.live_key, headers={"Last-Event-ID": "4"}
+    )
+    told = problem(beyond, 422, "E_PRODUCT_INVALID_BODY")
+    assert told["errors"][0]["parameter"] == "Last-Event-ID"
+    assert told["detail"].startswith("Last-Event-ID: must be at most 3")
 
 
 async def test_readiness_of_a_whole_service(rest: Client) -> None:

@@ -30,7 +30,7 @@ def _rows(*kinds: FailureKind) -> dict[str, FailureKind]:
 KINDS: dict[str, FailureKind] = _rows(
     # Not taken or not tried.
     FailureKind("duplicate_sku", "This SKU stands earlier in the same request; the first one is published.", Who.NOBODY, False),
-    FailureKind("cancelled", "The job was cancelled before this item was tried.", Who.NOBODY, False),
+    FailureKind("cancelled", "The job was cancelled before this item was published.", Who.NOBODY, False),
     # Known before any call.
     FailureKind("product_unknown", "The catalogue does not know this SKU. Add the product, then publish it again.", Who.SELLER, False),
     FailureKind("price_missing", "The product has no cost above 0, so no price can be computed. Set its cost, then publish it again.", Who.SELLER, False),
