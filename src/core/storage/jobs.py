@@ -64,6 +64,8 @@ _ItemColumns = tuple[
 ]
 """The fields of JobItem, in their order, each with a value for every item."""
 _read_columns = msgspec.json.Decoder(_ItemColumns).decode
+_LAST_ORDINAL = 2**31 - 1
+"""What the column can hold: no bound."""
 _ITEM_STATUS = {status.value: status for status in ItemStatus}
 
 
@@ -90,10 +92,14 @@ async def page(
 ) -> JobPage | None:
     """A job with some of its items, those after the ordinal ``after`` if it is given, both as of one moment; None for
     unknown and foreign ids alike."""
-    if after is not None and status is None:
-        offset = after + 1
+    after = -1 if after is None else after
+    last = _LAST_ORDINAL
+    if status is None:
+        # Every item counts, so an offset is an ordinal, and every page costs the same.
+        after, offset = after + offset, 0
+        last = after + limit
     cursor = await connection.execute(
-        _SQL["select_page" if status is None else "select_page_by_status"],
+        _SQL["select_page"],
         {
             "seller_id": seller_id,
             "job_id": job_id,
@@ -101,6 +107,7 @@ async def page(
             "offset": offset,
             "status": status,
             "after": after,
+            "last": last,
         },
     )
     row = await cursor.fetchone()

@@ -4,33 +4,12 @@ SELECT seller_id, job_id::text, job_number, status, environment, kind, total_ite
     completed_at, error_message, waiting_reason
 FROM job_summaries WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s;
 
--- select_page: a job with items in request order; the offset is an ordinal, so every page costs the same. The items come
--- as one text, a JSON array for each column (null: none): a thousand values cost more to take over one by one, and an
--- array for each item more to write. OFFSET 0 makes one look-up by whole key for each item of what a planner without
--- statistics joins by reading all listings each time.
-SELECT j.seller_id, j.job_id::text, j.job_number, j.status, j.environment, j.kind, j.total_items, j.successful,
-    j.failed, j.skipped, j.pending, j.reconciling, j.last_sequence, j.retries, j.terms ->> 'currency', j.created_at,
-    j.scheduled_for, j.started_at, j.completed_at, j.error_message, j.waiting_reason, (
-        SELECT json_build_array(json_agg(ordinal), json_agg(sku), json_agg(status), json_agg(listing_id),
-            json_agg(permalink), json_agg(price), json_agg(category_id), json_agg(retryable), json_agg(error),
-            json_agg(sequence), json_agg(attempts), json_agg(status_meli))
-        FROM (
-            SELECT i.*, l.status_meli
-            FROM job_items i
-            LEFT JOIN LATERAL (
-                SELECT l.listing_id, l.status_meli FROM listings l
-                WHERE l.seller_id = %(seller_id)s AND l.environment = j.environment AND l.sku = i.sku OFFSET 0
-            ) l ON i.status = 'success' AND l.listing_id = i.listing_id
-            WHERE i.seller_id = %(seller_id)s AND i.job_id = %(job_id)s AND i.ordinal >= %(offset)s
-                AND i.ordinal < %(offset)s::bigint + %(limit)s
-            ORDER BY i.ordinal
-        ) items
-        HAVING count(*) > 0
-    )::text
-FROM job_summaries j WHERE j.seller_id = %(seller_id)s AND j.job_id = %(job_id)s;
-
--- select_page_by_status: the same with a filter, and after an ordinal (null: from the first). Behind the last match the
--- job's counters say so, and no item is looked at.
+-- select_page: a job with items in request order: of ordinals between two bounds, of one status (null: of any), past the
+-- first of them. Both bounds, although the limit makes one enough: with one a page took a third longer (measured).
+-- Behind the last match the job's counters say so, and no item is looked at. The items come as one text, a JSON array for
+-- each column (null: none): a thousand values cost more to take over one by one, and an array for each item more to
+-- write. OFFSET 0 makes one look-up by whole key for each item of what a planner without statistics joins by reading all
+-- listings each time.
 SELECT j.seller_id, j.job_id::text, j.job_number, j.status, j.environment, j.kind, j.total_items, j.successful,
     j.failed, j.skipped, j.pending, j.reconciling, j.last_sequence, j.retries, j.terms ->> 'currency', j.created_at,
     j.scheduled_for, j.started_at, j.completed_at, j.error_message, j.waiting_reason, (
@@ -41,10 +20,12 @@ SELECT j.seller_id, j.job_id::text, j.job_number, j.status, j.environment, j.kin
             SELECT i.*, l.status_meli
             FROM (
                 SELECT * FROM job_items
-                WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s AND status = %(status)s
-                    AND ordinal > coalesce(%(after)s::int, -1)
+                WHERE seller_id = %(seller_id)s AND job_id = %(job_id)s
+                    AND ordinal > %(after)s::bigint AND ordinal <= %(last)s::bigint
+                    AND (%(status)s::item_status IS NULL OR status = %(status)s::item_status)
                     AND %(offset)s < CASE %(status)s::item_status WHEN 'success' THEN j.successful
-                        WHEN 'failed' THEN j.failed WHEN 'skipped' THEN j.skipped ELSE j.pending END
+                        WHEN 'failed' THEN j.failed WHEN 'skipped' THEN j.skipped WHEN 'pending' THEN j.pending
+                        ELSE j.total_items END
                 ORDER BY ordinal LIMIT %(limit)s OFFSET %(offset)s
             ) i
             LEFT JOIN LATERAL (
