@@ -14,7 +14,6 @@ CHECKS = {"raises", "fail", "validate"}
 
 TIME_ITSELF = {
     "test_a_revoked_and_an_expired_key_are_refused",
-    "test_nobody_waits_for_a_slot_that_is_far_away_and_it_stays_for_later",
 }
 """Tests of what the mere passing of time does."""
 

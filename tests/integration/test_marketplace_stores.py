@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import pytest_asyncio
 
 from core.app import Application
@@ -61,3 +62,19 @@ class TestStoredTokenStore(TokenStoreSuite):
 
 class TestStoredSlotStore(SlotStoreSuite):
     """The suite on the store in PostgreSQL."""
+
+    async def test_the_rate_grows_back_by_a_tenth_of_what_is_configured_a_minute(
+        self, application: Application, slot_store: SlotStore
+    ) -> None:
+        async def passed(minutes: float) -> float:
+            async with application.database.connection() as connection:
+                await connection.execute(
+                    "UPDATE marketplace_rate SET share_changed_at = share_changed_at - make_interval(secs => %s),"
+                    " next_slot = now() WHERE application = 'growing'",
+                    (minutes * 60,),
+                )
+            return (await slot_store.reserve("growing", 1, 1.0))[1]
+
+        await slot_store.slow_down("growing", 1.0)
+        spacings = [await passed(minutes) for minutes in (0, 0.5, 0.6, 2.5, 1.1, 60, 0)]
+        assert spacings == pytest.approx([1 / share for share in (0.5, 0.5, 0.6, 0.8, 0.9, 1, 1)])

@@ -176,7 +176,7 @@ async def test_a_worker_that_stops_in_the_middle_gives_its_runs_back_and_another
     async with shop.working():
         ended = await shop.ended(seller, job_id)
 
-    assert took < 3
+    assert took < 15
     assert 0 < job.successful < 400
     # What was on the wire was finished and recorded, nothing is left in doubt, and all is due now.
     assert (held, unanswered) == ([], [])

@@ -54,15 +54,18 @@ UPDATE marketplace_accounts SET status = 'reauthorization_required', refresh_unt
 WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND token_version = %(version)s
     AND status = 'connected';
 
--- reserve_slots: the next sending slots of the application; the share grows back by a tenth a minute.
+-- reserve_slots: the next sending slots of the application; the share grows back by a tenth a minute. Reservations wait for
+-- each other at the row, so that a transaction's now() may lie before what the row says: that is no minute less.
 INSERT INTO marketplace_rate AS r (application, next_slot, share_changed_at)
 VALUES (%(application)s, clock_timestamp() + make_interval(secs => %(slots)s / %(per_second)s::float8), now())
 ON CONFLICT (application) DO UPDATE SET
-    share = least(1.0, r.share + 0.1 * floor(extract(epoch FROM EXCLUDED.share_changed_at - r.share_changed_at) / 60)),
+    share = least(1.0, r.share + 0.1
+        * greatest(0, floor(extract(epoch FROM EXCLUDED.share_changed_at - r.share_changed_at) / 60))),
     share_changed_at = CASE WHEN r.share < 1 AND EXCLUDED.share_changed_at - r.share_changed_at < interval '60 seconds'
         THEN r.share_changed_at ELSE EXCLUDED.share_changed_at END,
     next_slot = greatest(r.next_slot, EXCLUDED.share_changed_at) + make_interval(secs => %(slots)s / (%(per_second)s::float8
-        * least(1.0, r.share + 0.1 * floor(extract(epoch FROM EXCLUDED.share_changed_at - r.share_changed_at) / 60))))
+        * least(1.0, r.share + 0.1
+            * greatest(0, floor(extract(epoch FROM EXCLUDED.share_changed_at - r.share_changed_at) / 60)))))
 RETURNING greatest(0, extract(epoch FROM next_slot - clock_timestamp())::float8
     - %(slots)s / (%(per_second)s::float8 * share)), 1 / (%(per_second)s::float8 * share);
 
