@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from core.domain.states import Environment
 from core.storage import listings
 from tests.support.publishing import LIVE, TEST, Shop, product, publishing, until
 from tests.support.sandbox import RunningSandbox, run_sandbox
@@ -31,12 +33,12 @@ async def seller(shop: Shop) -> Tenant:
     return await shop.tenant()
 
 
-async def becomes(shop: Shop, seller: Tenant, sku: str, **wanted: Any) -> None:
+async def becomes(shop: Shop, seller: Tenant, sku: str, *, environment: Environment = TEST, **wanted: Any) -> None:
     """The stored listing becomes so once it is looked at again; brings its checks forward as time would."""
 
     async def so() -> bool:
         await bring_forward(shop, seller, "check")
-        listing = await shop.listing(seller, sku)
+        listing = await shop.listing(seller, sku, environment)
         return all(listing[name] == value for name, value in wanted.items())
 
     await until(so, what=f"{wanted}")
@@ -196,10 +198,16 @@ async def test_a_creation_that_comes_after_the_repost_is_closed_and_counted(shop
     assert shop.created(seller, LIVE) == 2
 
 
+@pytest.mark.parametrize("published_before", [False, True])
 async def test_a_late_creation_that_a_look_through_the_account_found_first_is_closed_too(
-    shop: Shop, seller: Tenant
+    shop: Shop, seller: Tenant, published_before: bool
 ) -> None:
     (sku,) = await shop.stock("LATER")
+    if published_before:
+        former = (await shop.ended(seller, await shop.publish(seller, [sku], environment=LIVE))).items[0]
+        assert former.listing_id is not None
+        shop.sandbox.change_item(former.listing_id, status="closed")
+        await becomes(shop, seller, sku, environment=LIVE, status_meli="closed")
     shop.fault(seller, "created_late", LIVE, operation="item_create", sku=sku, seconds=6, then="reset", times=1)
     rule = shop.fault(seller, "reset_before", LIVE, operation="item_create", sku=sku)
     job_id = await shop.publish(seller, [sku], environment=LIVE)
@@ -234,13 +242,17 @@ async def test_only_a_listing_that_nothing_is_or_was_sent_to_is_disowned(shop: S
     assert item.listing_id is not None
     listing_id = item.listing_id
 
+    doubtful = datetime.now(UTC) - timedelta(hours=1)
+
     async def disowned() -> bool:
         return await shop.application.database.transact(
-            lambda connection: listings.disown(connection, seller.seller_id, TEST, sku, listing_id)
+            lambda connection: listings.disown(connection, seller.seller_id, TEST, sku, listing_id, since=doubtful)
         )
 
     assert not await disowned()
-    await shop.change("UPDATE listings SET published_at = NULL WHERE seller_id = %s", seller.seller_id)
+    await shop.change(
+        "UPDATE listings SET published_at = %s WHERE seller_id = %s", doubtful - timedelta(seconds=1), seller.seller_id
+    )
     await shop.change(
         "INSERT INTO intents (seller_id, environment, sku, job_id, ordinal, first_ordinal, fence, owner, kind, attempt,"
         " state, draft, started_at) SELECT seller_id, 'test', %s, job_id, 0, 0, 0, gen_random_uuid(), 'update', 1,"

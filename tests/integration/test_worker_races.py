@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from datetime import UTC, datetime
 
 import msgspec
 import psycopg
@@ -274,7 +275,7 @@ async def test_a_listing_that_is_about_to_be_sent_to_is_not_disowned(shop: Shop)
 
     async def disown(connection: Connection) -> bool:
         await connection.execute("SET LOCAL lock_timeout = '1ms'")
-        return await listings.disown(connection, seller.seller_id, LIVE, sku, listing_id)
+        return await listings.disown(connection, seller.seller_id, LIVE, sku, listing_id, since=datetime.now(UTC))
 
     async def beside(connection: Connection) -> work.Granted:
         granted = await write(connection)

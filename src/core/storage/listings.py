@@ -130,11 +130,13 @@ async def on_record(
     return (row[0], bool(row[1])) if row else (None, False)
 
 
-async def disown(connection: Connection, seller_id: int, environment: Environment, sku: str, listing_id: str) -> bool:
-    """Let the listing on record count as closed, so that nothing is sent to it any more, if it was found on the account
-    and nothing was ever published by it; False (and nothing done) otherwise. Takes part in the caller's transaction."""
+async def disown(
+    connection: Connection, seller_id: int, environment: Environment, sku: str, listing_id: str, *, since: datetime
+) -> bool:
+    """Let the listing on record count as closed, so that nothing is sent to it any more, if nothing of its SKU was
+    published after ``since``; False (and nothing done) otherwise. Takes part in the caller's transaction."""
     key = {"seller_id": seller_id, "environment": environment, "sku": sku, "listing_id": listing_id}
-    if (await connection.execute(_SQL["lock_never_published"], key)).rowcount == 0:
+    if (await connection.execute(_SQL["lock_unpublished"], key | {"since": since})).rowcount == 0:
         return False
     return (await connection.execute(_SQL["disown"], key)).rowcount == 1
 

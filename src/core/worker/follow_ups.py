@@ -245,7 +245,7 @@ class FollowUps:
         for each in answer.listings:
             if each.created_at is None or not earliest <= each.created_at <= latest:
                 continue
-            if each.listing_id != listing_id or await self._disowned(account, sku, each.listing_id):
+            if each.listing_id != listing_id or await self._disowned(account, follow_up, each.listing_id):
                 await close_surplus(self._context, account, each)
         if follow_up.tries + 1 < len(LATE_DELAYS):
             await self._again(follow_up, LATE_DELAYS[follow_up.tries + 1], follow_up.tries + 1)
@@ -256,8 +256,12 @@ class FollowUps:
 
         await self._context.database.read(delete)
 
-    async def _disowned(self, account: Account, sku: str, listing_id: str) -> bool:
+    async def _disowned(self, account: Account, follow_up: FollowUp, listing_id: str) -> bool:
+        (sku,) = follow_up.skus
+
         async def disown(connection: Connection) -> bool:
-            return await listings.disown(connection, account.seller_id, account.environment, sku, listing_id)
+            return await listings.disown(
+                connection, account.seller_id, account.environment, sku, listing_id, since=follow_up.since
+            )
 
         return await self._context.database.transact(disown)

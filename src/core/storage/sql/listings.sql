@@ -31,12 +31,12 @@ SELECT (SELECT l.listing_id FROM listings l WHERE l.seller_id = %(seller_id)s AN
     EXISTS (SELECT FROM intents n WHERE n.seller_id = %(seller_id)s AND n.environment = %(environment)s
         AND n.sku = %(sku)s) AS sending;
 
--- lock_never_published: the listing on record, if it was found on the account and nothing of this service was ever
--- published by it. In full, against mark_updates: a send about to be made has its intent when the lock is had, or finds
--- the listing as disown has left it.
+-- lock_unpublished: the listing on record, if nothing of this SKU was published since then: it was found on the account.
+-- In full, against mark_updates: a send about to be made has its intent when the lock is had, or finds the listing as
+-- disown has left it.
 SELECT FROM listings
 WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = %(sku)s AND listing_id = %(listing_id)s
-    AND status_meli <> 'closed' AND published_at IS NULL
+    AND status_meli <> 'closed' AND (published_at IS NULL OR published_at < %(since)s)
 FOR UPDATE;
 
 -- disown: the locked listing counts as closed from here on, unless a send of its SKU is not answered yet.
