@@ -470,6 +470,9 @@ async def test_cancel(stubs: Stubs, tenant: Tenant, application: Application) ->
     assert await tenant.credits() == (100_000, 99_995, 2, 3, 0)
     error = await refused(stubs.jobs.CancelJob(request, metadata=key(tenant.test_key), timeout=DEADLINE))
     assert (error.status, error.code) == (grpc.StatusCode.FAILED_PRECONDITION, "E_JOB_ALREADY_TERMINAL")
+    again = jobs_pb2.RetryJobRequest(job_id=made.job_id)
+    error = await refused(stubs.jobs.RetryJob(again, metadata=key(tenant.live_key), timeout=DEADLINE))
+    assert error.message == "No failed item of this job can be retried. What becomes of 2 is not known yet."
     await take_off_the_wire(database, seller, made.job_id)
     await finish(database, seller, made.job_id)
     job = (await job_of(stubs, tenant.live_key, made.job_id)).job

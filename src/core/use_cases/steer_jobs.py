@@ -94,7 +94,8 @@ async def retry_job(
             raise ApiError("E_JOB_NOT_RETRYABLE", f"The job is {locked.status.value}; only a finished job is retried.")
         items = await jobs.count_retryable(connection, seller_id, job_id)
         if items == 0:
-            raise ApiError("E_JOB_NOT_RETRYABLE", "No failed item of this job can be retried.")
+            waiting = f" What becomes of {locked.pending} is not known yet." if locked.pending else ""
+            raise ApiError("E_JOB_NOT_RETRYABLE", f"No failed item of this job can be retried.{waiting}")
         if locked.environment is Environment.LIVE:
             await _hold(connection, seller_id, job_id, items, locked.last_sequence)
         reopened = await jobs.reopen(connection, seller_id, job_id)
