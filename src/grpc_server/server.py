@@ -105,6 +105,8 @@ class CoreServer:
             poll_seconds=settings.poll_seconds,
             listening=settings.database_listen,
             max_streams=settings.max_streams_per_seller,
+            # The other calls need places too.
+            max_streams_in_all=max(1, settings.max_concurrent_calls * 3 // 4),
         )
         self.handlers: Handlers = build_handlers(application, self.hub)
         self._address = address or settings.grpc_addr

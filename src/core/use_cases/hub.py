@@ -114,13 +114,18 @@ class Hub:
         poll_seconds: between two looks; notifications make it sooner.
         listening: whether to hear notifications; everything works without, only later.
         max_streams: open streams of one seller in this process.
+        max_streams_in_all: open streams of all sellers in this process. Fewer than the calls it takes at once:
+            streams last for hours, and if they took every place no other call would ever get one.
     """
 
-    def __init__(self, database: Database, *, poll_seconds: float, listening: bool, max_streams: int) -> None:
+    def __init__(
+        self, database: Database, *, poll_seconds: float, listening: bool, max_streams: int, max_streams_in_all: int
+    ) -> None:
         self.database = database
         self.poll_seconds = poll_seconds
         self._listening = listening
         self._max_streams = max_streams
+        self._max_streams_in_all = max_streams_in_all
         self.draining = False
         self._jobs: dict[tuple[int, str], JobFeed] = {}
         self._sellers: dict[int, SellerFeed] = {}
@@ -168,13 +173,18 @@ class Hub:
             recheck: asks whether the key is still valid; one serves all streams of the key.
 
         Raises:
-            ApiError: E_RATE_LIMITED when the seller has as many as it may; E_INTERNAL while draining.
+            ApiError: E_RATE_LIMITED when the seller has as many as it may; E_INTERNAL while draining, and when
+                there are as many in all as there may be.
         """
         if self.draining:
             raise ApiError("E_INTERNAL", "This server is stopping. Watch again elsewhere.")
         if self._streams[principal.seller_id] >= self._max_streams:
             raise ApiError(
                 "E_RATE_LIMITED", f"At most {self._max_streams} watch streams may be open at once.", retry_after=10
+            )
+        if self._streams.total() >= self._max_streams_in_all:
+            raise ApiError(
+                "E_INTERNAL", "This server has no place for another watch stream. Watch elsewhere.", retry_after=10
             )
         key = (principal.seller_id, principal.key_id)
         caller = self._callers.get(key)
