@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
+
+import grpc
 
 from core.domain.api_key import Principal
 from core.use_cases.authorize import RateState
@@ -38,6 +41,19 @@ class Call:
     def note_rate(self, rate: RateState) -> None:
         """Tell the caller what it has left of its rate."""
         self.initial += (("ratelimit-policy", rate.policy), ("ratelimit", rate.state))
+
+    async def abort(self, context: Any, status: grpc.StatusCode, words: str, trailing: Metadata) -> Any:
+        """End the call with an error, told in ``words``. Always raises.
+
+        When gRPC has no more use for it, because the caller's deadline has passed or it has left, the call ends as
+        cancelled: nobody hears the error, and it is none of this server's.
+        """
+        try:
+            await self.send_initial(context)
+            await context.abort(status, words, tuple(trailing))
+        except grpc.aio.InternalError:
+            self.status, self.code = "CANCELLED", ""
+            raise asyncio.CancelledError from None
 
     async def send_initial(self, context: Any) -> None:
         """Send the initial metadata, once."""

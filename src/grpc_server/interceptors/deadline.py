@@ -28,7 +28,7 @@ def with_deadline(behaviour: Behaviour, seconds: float) -> Behaviour:
                 raise
         call = current_call()
         call.status = "DEADLINE_EXCEEDED"
-        await call.send_initial(context)
-        return await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "The call was not done before its deadline.")
+        words = "The call was not done before its deadline."
+        return await call.abort(context, grpc.StatusCode.DEADLINE_EXCEEDED, words, [])
 
     return run

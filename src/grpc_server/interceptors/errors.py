@@ -51,9 +51,8 @@ def answering_errors(behaviour: Behaviour) -> Behaviour:
 async def _refuse(context: Any, call: Call, error: ApiError) -> Any:
     status = status_code(error)
     call.status, call.code = status.name, error.code
-    await call.send_initial(context)
     details = status_details(error, _limit(call))
-    return await context.abort(status, error.detail, (*call.trailing, (DETAILS_KEY, details)))
+    return await call.abort(context, status, error.detail, [*call.trailing, (DETAILS_KEY, details)])
 
 
 def _limit(call: Call) -> int:
