@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from http_gateway import convert
 from http_gateway.calls import RATE_LIMIT_HEADERS, Core, Stream, method_name, rpc_problem
 from http_gateway.decode import INT64_MAX, violation
-from http_gateway.problems import Problem
+from http_gateway.problems import Problem, unavailable
 from http_gateway.query import Query, header_values, is_uuid
 from http_gateway.responses import json_response
 from http_gateway.schemas import to_json
@@ -138,8 +138,11 @@ class JobEvents:
             first = await stream.read()
         except grpc.aio.AioRpcError as error:
             raise rpc_problem(request, error) from error
+        if first is None:
+            # This process stops. 204 would tell event sources that the job has ended.
+            raise unavailable()
         await stream.note_rate_limit()
-        if first is None or (resumed and _nothing_left(first, after)):
+        if resumed and _nothing_left(first, after):
             await send({"type": "http.response.start", "status": 204, "headers": []})
             await send({"type": "http.response.body", "body": b""})
             return
@@ -166,8 +169,9 @@ class JobEvents:
 
 
 def _nothing_left(first: jobs_pb2.WatchJobResponse, after: int) -> bool:
-    """Whether the client has seen all that this job will ever tell."""
-    return first.HasField("job") and first.job.status in _TERMINAL and first.job.last_sequence <= after
+    """Whether the client has seen all that this job will tell; of a cancelled job items may still be on the wire."""
+    job = first.job
+    return first.HasField("job") and job.status in _TERMINAL and job.pending == 0 and job.last_sequence <= after
 
 
 def _event(message: jobs_pb2.WatchJobResponse) -> bytes:
