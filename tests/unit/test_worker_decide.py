@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.domain.failures import Cause, Failure
-from core.domain.price import listing_price
+from core.domain.price import MAX_PRICE, listing_price
 from core.domain.states import Environment, JobKind, JobStatus
 from core.ports.marketplace import Listing, ListingDraft, Outcome, Result
 from core.ports.work import DoubtfulItem, JobTerms, StoredDraft, WorkItem
 from core.worker import decide
 from core.worker.decide import (
-    MAX_PRICE,
     MAX_RETURNS,
     MAX_TRIES,
     MAX_UNSENT,

@@ -5,6 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from typing import Final
+
+MAX_PRICE: Final = 9_999_999_998
+"""The marketplace takes prices below 9,999,999,999 (reference, section 3.2)."""
 
 
 def listing_price(

@@ -145,7 +145,7 @@ async def begin(connection: Connection, principal: Principal, idempotency_key: s
 
 
 def replay(standing: Standing, request: PublicationRequest | PromotionRequest, kind: type[R]) -> R | None:
-    """The remembered answer; None when the key is new.
+    """The remembered answer; None when the key is new, and for a plan, which is made anew.
 
     Raises:
         ApiError: E_IDEMPOTENCY_CONFLICT when the key was used for another request.
@@ -157,6 +157,8 @@ def replay(standing: Standing, request: PublicationRequest | PromotionRequest, k
         raise ApiError(
             "E_IDEMPOTENCY_CONFLICT", "This Idempotency-Key was used for a different request in the last 24 hours."
         )
+    if request.validate_only:
+        return None
     metrics.replays.inc()
     return msgspec.msgpack.decode(remembered.result, type=kind)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from core.domain.api_key import Principal
-from core.domain.price import listing_price
+from core.domain.price import MAX_PRICE, listing_price
 from core.domain.product import Product
 from core.domain.publication import Item, PlannedItem
 from core.domain.seller import PublishingSettings
@@ -54,10 +54,11 @@ def price_of(
         return "product_unknown", None
     if product.cost_usd is None or product.cost_usd <= 0:
         return "price_missing", None
-    return None, listing_price(
+    price = listing_price(
         product.cost_usd,
         trm=settings.trm,
         tariff_percent=tariff_percent,
         margin_percent=settings.margin_percent,
         price_step=settings.price_step,
     )
+    return (None, price) if price <= MAX_PRICE else ("price_out_of_range", None)

@@ -15,13 +15,11 @@ from enum import StrEnum
 import msgspec
 
 from core.domain.failures import Failure
-from core.domain.price import listing_price
+from core.domain.price import MAX_PRICE, listing_price
 from core.domain.states import JobKind, JobStatus
 from core.ports.marketplace import Listing, ListingDraft, Outcome, Result
 from core.ports.work import DoubtfulItem, JobTerms, StoredDraft, WorkItem
 
-MAX_PRICE = 9_999_999_998
-"""The marketplace takes prices below 9,999,999,999 (reference, section 3.2)."""
 MAX_TRIES = 5
 """Tries of one item that ended in a transient answer before it is failed, retryable."""
 MAX_RETURNS = 20
