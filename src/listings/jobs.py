@@ -408,12 +408,10 @@ def _act_on_many(output: Output, filters: dict[str, Any], *, retry: bool, yes: b
 
 
 def _rounds(core: Core, request: admin_pb2.ActOnJobsRequest) -> Iterator[admin_pb2.JobActionResult]:
-    """Call until nothing more matches. Refused jobs match again and again: a round of nothing else is the last."""
-    seen: set[str] = set()
+    """Call until nothing more matches, each time after the last job of the time before: refused jobs match again."""
     while True:
         answer = core.call(core.admin.ActOnJobs, request, seconds=_MANY_SECONDS)
-        fresh = [each for each in answer.results if each.job.job_id not in seen]
-        seen.update(each.job.job_id for each in fresh)
-        yield from fresh
-        if not answer.more or not fresh:
+        yield from answer.results
+        if not answer.more:
             return
+        request.after_seller_id, request.after_job_id = answer.results[-1].seller_id, answer.results[-1].job.job_id

@@ -10,6 +10,7 @@ import pytest
 
 from core.app import Application
 from listing_publication.v1 import admin_pb2
+from listings.jobs import _rounds as rounds
 from tests.conftest import NewTenant
 from tests.support.finishing import finish
 from tests.support.grpc_client import DEADLINE, OPERATOR, Stubs, key, publication, refused
@@ -105,3 +106,39 @@ async def test_no_api_key_opens_it(stubs: Stubs, tenant: Tenant) -> None:
     request = admin_pb2.ActOnJobsRequest(action=CANCEL)
     error = await refused(stubs.admin.ActOnJobs(request, metadata=key(tenant.live_key), timeout=DEADLINE))
     assert error.code == "E_ADMIN_FORBIDDEN"
+
+
+async def test_jobs_that_are_refused_do_not_keep_others_from_being_acted_on(
+    stubs: Stubs, tenant: Tenant, application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs of which no failed item can be retried stay for ever, and stand first: after 1,000 of them (here 2) a retry
+    of all jobs must still reach the later ones."""
+    monkeypatch.setattr("core.use_cases.steer_jobs.MAX_ACTED_ON", 2)
+    for _ in range(3):
+        await finish(
+            application.database, tenant.seller_id, await a_job(stubs, tenant.test_key), failure="title_refused"
+        )
+    wanted = await a_job(stubs, tenant.test_key)
+    await finish(application.database, tenant.seller_id, wanted, failure="marketplace_busy")
+
+    class Core:
+        """What the command line calls, without its channel."""
+
+        admin = type("Admin", (), {"ActOnJobs": None})
+
+        def __init__(self) -> None:
+            self.asked: list[Any] = []
+
+        def call(self, _method: Any, request: Any, *, seconds: float) -> Any:
+            copy = admin_pb2.ActOnJobsRequest()
+            copy.CopyFrom(request)
+            call = asyncio.run_coroutine_threadsafe(self._act(copy), loop)
+            return call.result(seconds)
+
+        async def _act(self, request: Any) -> Any:
+            return await stubs.admin.ActOnJobs(request, metadata=OPERATOR, timeout=DEADLINE)
+
+    loop = asyncio.get_running_loop()
+    request = admin_pb2.ActOnJobsRequest(action=RETRY, seller_id=tenant.seller_id)
+    results = await asyncio.to_thread(lambda: list(rounds(Core(), request)))  # type: ignore[arg-type]
+    assert (wanted, "queued") in [(each.job.job_id, each.job.status) for each in results]

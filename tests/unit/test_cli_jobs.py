@@ -310,12 +310,9 @@ def test_acting_on_many_counts_first_and_calls_until_nothing_is_left(
     call = cli.take("AdminService", "ActOnJobs")
     assert not call.request.validate_only
     call.answer(admin_pb2.ActOnJobsResponse(results=matching(2), more=True))
-    cli.take("AdminService", "ActOnJobs").answer(
-        admin_pb2.ActOnJobsResponse(results=matching(1, start=2, refused="E_JOB_ALREADY_TERMINAL"), more=True)
-    )
-    cli.take("AdminService", "ActOnJobs").answer(
-        admin_pb2.ActOnJobsResponse(results=matching(1, start=2, refused="E_JOB_ALREADY_TERMINAL"), more=True)
-    )
+    call = cli.take("AdminService", "ActOnJobs")
+    assert (call.request.after_seller_id, call.request.after_job_id) == (7, "job 1")
+    call.answer(admin_pb2.ActOnJobsResponse(results=matching(1, start=2, refused="E_JOB_ALREADY_TERMINAL")))
     result = cli.end()
     assert result.code == 1
     assert [each["refused_code"] for each in json.loads(result.out)["results"]] == ["", "", "E_JOB_ALREADY_TERMINAL"]

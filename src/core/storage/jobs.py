@@ -222,9 +222,11 @@ async def to_act_on(
     to_time: datetime | None,
     error_code: str | None,
     retryable: bool,
+    after: tuple[int, str] | None,
     limit: int,
 ) -> list[tuple[int, str]]:
-    """(seller, job) of the jobs that match, oldest first."""
+    """(seller, job) of the jobs that match, oldest first, after one of them if it is given."""
+    after_seller, after_job = after or (0, "00000000-0000-0000-0000-000000000000")
     cursor = await connection.execute(
         _SQL["select_jobs_to_act_on"],
         {
@@ -235,8 +237,8 @@ async def to_act_on(
             "to_time": to_time,
             "error_code": error_code,
             "retryable": retryable,
-            "after_seller": 0,
-            "after_job": "00000000-0000-0000-0000-000000000000",
+            "after_seller": after_seller,
+            "after_job": after_job,
             "limit": limit,
         },
     )

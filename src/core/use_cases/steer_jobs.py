@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from core.domain.failures import KINDS, Failure
 from core.domain.jobs import Job
+from core.domain.sku import is_uuid
 from core.domain.states import ACTIVE, TERMINAL, Environment, JobStatus
 from core.errors import ApiError, invalid
 from core.storage import credits as credit_store
@@ -120,8 +121,13 @@ async def act_on_jobs(
     to_date: str | None,
     error_code: str | None,
     validate_only: bool,
+    after: tuple[int, str] | None = None,
 ) -> tuple[list[ActedOn], bool]:
     """Retry or cancel the jobs that match, one transaction each, oldest first.
+
+    Args:
+        after: (seller, job) of the last result of the call before. Refused jobs match again: without it they would
+            keep the jobs behind them from ever being acted on.
 
     Returns:
         A result per job (at most MAX_ACTED_ON), and whether more match.
@@ -134,6 +140,8 @@ async def act_on_jobs(
         raise invalid(found)
     if error_code is not None and error_code not in KINDS:
         raise ApiError("E_ADMIN_INVALID", "error_code must be a code of the table of item failures.")
+    if after is not None and not is_uuid(after[1]):
+        raise ApiError("E_ADMIN_INVALID", "after_job_id must be a job's UUID.")
 
     async def choose(connection: Connection) -> list[tuple[int, str]]:
         return await jobs.to_act_on(
@@ -145,6 +153,7 @@ async def act_on_jobs(
             to_time=to_time,
             error_code=error_code,
             retryable=retry,
+            after=after,
             limit=MAX_ACTED_ON + 1,
         )
 

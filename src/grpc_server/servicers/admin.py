@@ -147,5 +147,6 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
             to_date=given(request, "to_date"),
             error_code=given(request, "error_code"),
             validate_only=request.validate_only,
+            after=(request.after_seller_id, request.after_job_id) if request.HasField("after_job_id") else None,
         )
         return admin_pb2.ActOnJobsResponse(results=[convert.to_acted_on(each) for each in results], more=more)

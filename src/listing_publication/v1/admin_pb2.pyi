@@ -1020,6 +1020,8 @@ class ActOnJobsRequest(_message.Message):
     TO_DATE_FIELD_NUMBER: _builtins.int
     ERROR_CODE_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    AFTER_SELLER_ID_FIELD_NUMBER: _builtins.int
+    AFTER_JOB_ID_FIELD_NUMBER: _builtins.int
     action: Global___JobAction.ValueType
     """Retry or cancel."""
     seller_id: _builtins.int
@@ -1034,6 +1036,10 @@ class ActOnJobsRequest(_message.Message):
     """Only jobs with an item that failed with this code."""
     validate_only: _builtins.bool
     """Only tell which jobs match."""
+    after_seller_id: _builtins.int
+    """Only jobs that come after this one, the last of the call before: those that were refused match again."""
+    after_job_id: _builtins.str
+    """The other half of it, a job's UUID."""
     def __init__(
         self,
         *,
@@ -1044,11 +1050,17 @@ class ActOnJobsRequest(_message.Message):
         to_date: _builtins.str | None = ...,
         error_code: _builtins.str | None = ...,
         validate_only: _builtins.bool = ...,
+        after_seller_id: _builtins.int | None = ...,
+        after_job_id: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_error_code", b"_error_code", "_from_date", b"_from_date", "_seller_id", b"_seller_id", "_status", b"_status", "_to_date", b"_to_date", "error_code", b"error_code", "from_date", b"from_date", "seller_id", b"seller_id", "status", b"status", "to_date", b"to_date"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_job_id", b"_after_job_id", "_after_seller_id", b"_after_seller_id", "_error_code", b"_error_code", "_from_date", b"_from_date", "_seller_id", b"_seller_id", "_status", b"_status", "_to_date", b"_to_date", "after_job_id", b"after_job_id", "after_seller_id", b"after_seller_id", "error_code", b"error_code", "from_date", b"from_date", "seller_id", b"seller_id", "status", b"status", "to_date", b"to_date"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_error_code", b"_error_code", "_from_date", b"_from_date", "_seller_id", b"_seller_id", "_status", b"_status", "_to_date", b"_to_date", "action", b"action", "error_code", b"error_code", "from_date", b"from_date", "seller_id", b"seller_id", "status", b"status", "to_date", b"to_date", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_job_id", b"_after_job_id", "_after_seller_id", b"_after_seller_id", "_error_code", b"_error_code", "_from_date", b"_from_date", "_seller_id", b"_seller_id", "_status", b"_status", "_to_date", b"_to_date", "action", b"action", "after_job_id", b"after_job_id", "after_seller_id", b"after_seller_id", "error_code", b"error_code", "from_date", b"from_date", "seller_id", b"seller_id", "status", b"status", "to_date", b"to_date", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__after_job_id: _TypeAlias = _typing.Literal["after_job_id"]  # noqa: Y015
+    _WhichOneofArgType__after_job_id: _TypeAlias = _typing.Literal["_after_job_id", b"_after_job_id"]  # noqa: Y015
+    _WhichOneofReturnType__after_seller_id: _TypeAlias = _typing.Literal["after_seller_id"]  # noqa: Y015
+    _WhichOneofArgType__after_seller_id: _TypeAlias = _typing.Literal["_after_seller_id", b"_after_seller_id"]  # noqa: Y015
     _WhichOneofReturnType__error_code: _TypeAlias = _typing.Literal["error_code"]  # noqa: Y015
     _WhichOneofArgType__error_code: _TypeAlias = _typing.Literal["_error_code", b"_error_code"]  # noqa: Y015
     _WhichOneofReturnType__from_date: _TypeAlias = _typing.Literal["from_date"]  # noqa: Y015
@@ -1059,6 +1071,10 @@ class ActOnJobsRequest(_message.Message):
     _WhichOneofArgType__status: _TypeAlias = _typing.Literal["_status", b"_status"]  # noqa: Y015
     _WhichOneofReturnType__to_date: _TypeAlias = _typing.Literal["to_date"]  # noqa: Y015
     _WhichOneofArgType__to_date: _TypeAlias = _typing.Literal["_to_date", b"_to_date"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after_job_id) -> _WhichOneofReturnType__after_job_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after_seller_id) -> _WhichOneofReturnType__after_seller_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__error_code) -> _WhichOneofReturnType__error_code | None: ...
     @_typing.overload
@@ -1121,7 +1137,7 @@ class ActOnJobsResponse(_message.Message):
     RESULTS_FIELD_NUMBER: _builtins.int
     MORE_FIELD_NUMBER: _builtins.int
     more: _builtins.bool
-    """True when more jobs match: call again."""
+    """True when more jobs match: call again, after the last of these."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___JobActionResult]:
         """One entry per matching job, oldest first; at most 1,000 per call."""
