@@ -134,6 +134,12 @@ class Settings(BaseSettings):
             split_address(value)
         return value
 
+    @field_validator("deprecation", "sunset")
+    @classmethod
+    def _moments(cls, value: datetime) -> datetime:
+        # All times are UTC: without an offset, the machine's zone would decide what is announced.
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value
+
     @field_validator("trusted_proxies")
     @classmethod
     def _proxies(cls, value: str) -> str:

@@ -197,7 +197,9 @@ def _schemas() -> Json:
         "Rejection": _object(
             "A well-formed entry that was not taken.",
             {
-                "index": _integer("Position in the request, from 0.", minimum=0),
+                "index": _integer(
+                    "Position in the request, from 0; of a promotion among its SKUs, each counted once.", minimum=0
+                ),
                 "sku": _string("The SKU as sent."),
                 "code": _string("Stable code, for example `duplicate_sku`."),
                 "detail": _string("Why, in words."),

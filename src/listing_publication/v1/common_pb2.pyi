@@ -12,7 +12,7 @@ the E_ codes), `google.rpc.BadRequest` for each offending place, and `google.rpc
 later try can succeed. A call without a deadline is given one by the server. The places of a BadRequest
 are cut from the end to fit gRPC's default limit of metadata; a client that takes more says so in the
 metadata entry `x-max-metadata-bytes` and is told all of them (at most 100). Field names of places: a
-JSON Pointer into the request (begins with a slash), or the parameter's name in REST v1.
+JSON Pointer into the request (begins with a slash), or the name of one of the request's fields.
 
 Every answer carries `x-request-id` in its initial metadata, and for a known key `ratelimit-policy` and
 `ratelimit` unless limits are off.
