@@ -11,6 +11,7 @@ from core.domain.publication import Item, PublicationRequest
 from core.domain.states import Environment, JobStatus
 from core.ports.marketplace import Listing, ListingDraft
 from core.ports.work import DoubtfulItem, JobTerms, Recorded, Run, StoredDraft
+from core.slots import Slots
 from core.storage import accounts, intents, jobs, work
 from core.storage.database import Connection
 from core.use_cases import administration
@@ -19,7 +20,6 @@ from core.worker.accounts import Accounts
 from core.worker.context import WorkerContext
 from core.worker.reconcile import Reconciler
 from core.worker.recorder import success
-from core.worker.slots import Slots
 from tests.support import service
 from tests.support.service import Tenant
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 
 import pytest
 
@@ -13,7 +14,14 @@ from tests.support.marketplace_stores import MemorySlotStore
 
 @pytest.mark.parametrize(
     ("rate", "expected"),
-    [("4/second", 4.0), ("90/minute", 1.5), ("1800/hour", 0.5), ("0.5/second", 0.5), ("off", None)],
+    [
+        ("4/second", 4.0),
+        ("90/minute", 1.5),
+        ("1800/hour", 0.5),
+        ("0.5/second", 0.5),
+        ("3600000/hour", 1000.0),
+        ("off", None),
+    ],
 )
 def test_rates(rate: str, expected: float | None) -> None:
     assert calls_per_second(rate) == expected
@@ -27,13 +35,19 @@ def test_rates_that_are_none(rate: str) -> None:
         calls_per_second(rate)
 
 
+async def cancelled(tasks: Iterable[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def test_calls_are_spaced_by_the_rate_and_share_statements() -> None:
     store = MemorySlotStore()
     throttle = Throttle(store, "app", 100.0)
     moments: list[float] = []
 
     async def call() -> None:
-        await throttle.acquire()
+        await throttle.acquire("account")
         moments.append(time.monotonic())
 
     began = time.monotonic()
@@ -48,7 +62,7 @@ async def test_calls_are_spaced_by_the_rate_and_share_statements() -> None:
 async def test_a_run_is_no_longer_than_a_seconds_worth() -> None:
     store = MemorySlotStore()
     throttle = Throttle(store, "app", 4.0)
-    tasks = [asyncio.create_task(throttle.acquire()) for _ in range(20)]
+    tasks = [asyncio.create_task(throttle.acquire("account")) for _ in range(20)]
     async with asyncio.timeout(5):
         while sum(task.done() for task in tasks) < 2:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED, timeout=0.1)
@@ -62,7 +76,7 @@ async def test_a_lone_caller_takes_one_slot_only() -> None:
     store = MemorySlotStore()
     throttle = Throttle(store, "app", 1000.0)
     for _ in range(3):
-        await throttle.acquire()
+        await throttle.acquire("account")
     assert store.reservations == [1, 1, 1]
 
 
@@ -70,7 +84,7 @@ async def test_slots_that_went_by_unused_are_not_made_up_for() -> None:
     store = MemorySlotStore()
     throttle = Throttle(store, "app", 20.0)
     # A run of several slots, of which all but the first two are left to pass.
-    tasks = [asyncio.create_task(throttle.acquire()) for _ in range(10)]
+    tasks = [asyncio.create_task(throttle.acquire("account")) for _ in range(10)]
     async with asyncio.timeout(5):
         await tasks[0]
         await tasks[1]
@@ -81,7 +95,7 @@ async def test_slots_that_went_by_unused_are_not_made_up_for() -> None:
     throttle._next, throttle._spacing, throttle._left = time.monotonic() - 5, 0.05, 10
     moments = []
     for _ in range(4):
-        await throttle.acquire()
+        await throttle.acquire("account")
         moments.append(time.monotonic())
     assert moments[-1] - moments[0] >= 3 * 0.05 - 0.02
 
@@ -92,7 +106,7 @@ async def test_a_pause_voids_the_slots_already_handed_out() -> None:
     done: list[float] = []
 
     async def call() -> None:
-        await throttle.acquire()
+        await throttle.acquire("account")
         done.append(time.monotonic())
 
     tasks = [asyncio.create_task(call()) for _ in range(6)]
@@ -111,12 +125,63 @@ async def test_nobody_waits_for_a_slot_that_is_far_away_and_it_stays_for_later()
     throttle = Throttle(store, "app", 0.02, patience_seconds=50)
     await store.slow_down("app", 100)
     async with asyncio.timeout(40):
-        waits = [await throttle.acquire() for _ in range(20)]
+        waits = [await throttle.acquire("account") for _ in range(20)]
     assert all(50 < wait <= 100 for wait in waits)
     assert store.reservations == [1]
     throttle._next = time.monotonic() + 0.05  # as if that time had passed
-    assert await throttle.acquire() == 0.0
+    assert await throttle.acquire("account") == 0.0
     assert store.reservations == [1]
+
+
+async def test_accounts_take_turns_however_many_calls_one_of_them_has() -> None:
+    throttle = Throttle(MemorySlotStore(), "app", 50.0)
+    sent: list[str] = []
+
+    async def call(account: str) -> None:
+        assert await throttle.acquire(account) == 0.0
+        sent.append(account)
+
+    many = [asyncio.create_task(call("large")) for _ in range(200)]
+    async with asyncio.timeout(20):
+        await asyncio.wait(many, return_when=asyncio.FIRST_COMPLETED)
+        sent.clear()
+        for _ in range(3):
+            await call("small")
+    # Beside its own there are the other's turns, and what was given away a moment ahead.
+    assert len(sent) <= 30
+    await cancelled(many)
+
+
+async def test_a_pause_asked_for_in_one_process_holds_in_the_others_too() -> None:
+    store = MemorySlotStore()
+    one, other = (Throttle(store, "app", 20.0) for _ in range(2))
+    sent = 0
+
+    async def call() -> None:
+        nonlocal sent
+        assert await other.acquire("account") == 0.0
+        sent += 1
+
+    many = [asyncio.create_task(call()) for _ in range(200)]
+    async with asyncio.timeout(20):
+        await asyncio.wait(many, return_when=asyncio.FIRST_COMPLETED)
+        await one.pause(3.0)
+        over = store.next_slot
+        sent = 0
+        # One more than this process can have reserved before it heard of the pause from the store.
+        while sent < 21:
+            await asyncio.wait(many, timeout=0.05, return_when=asyncio.FIRST_COMPLETED)
+            many = [task for task in many if not task.done()]
+    assert time.monotonic() >= over
+    await cancelled(many)
+
+
+async def test_nobody_waits_for_a_turn_longer_than_patience_lasts() -> None:
+    throttle = Throttle(MemorySlotStore(), "app", 4.0, patience_seconds=0.6)
+    async with asyncio.timeout(20):
+        waits = await asyncio.gather(*(throttle.acquire("account") for _ in range(10)))
+    assert 1 <= waits.count(0.0) <= 4
+    assert all(wait >= 1.0 for wait in waits if wait)
 
 
 async def test_a_pause_that_cannot_be_stored_does_not_hide_the_answer() -> None:

@@ -197,13 +197,13 @@ class MercadoLibre:
 
     # One request.
 
-    async def _wait_for_slot(self) -> Result | None:
-        """None when one call may be sent now."""
+    async def _wait_for_slot(self, account: Account) -> Result | None:
+        """None when one call for this account may be sent now."""
         if self._throttle is None:
             return None
         began = time.perf_counter()
         try:
-            seconds = await self._throttle.acquire()
+            seconds = await self._throttle.acquire((account.seller_id, account.environment))
         except Exception:
             _LOG.exception("marketplace_slots_failed")
             return not_sent("internal_error")
@@ -256,7 +256,7 @@ class MercadoLibre:
         else:
             grant = await self._tokens.renew(account, refused)
         if isinstance(grant, Grant) and self._throttle is not None:
-            held = await self._wait_for_slot()
+            held = await self._wait_for_slot(account)
             if held is not None:
                 return held
             grant = self._tokens.cached(account) or await self._tokens.get(account)

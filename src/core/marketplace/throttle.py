@@ -1,7 +1,9 @@
 """The application's rate: every process takes its sending slots from one store.
 
 Slots are reserved in runs, so that one statement serves many calls, and a run is never longer than what
-is waited for here: a quiet process takes no slots away from a busy one.
+is waited for here, nor than a second: a quiet process takes no slots away from a busy one. Who gets the next slot is
+settled when its time comes, and accounts take turns: one with two hundred calls to make does not hold up the first
+call of another.
 """
 
 from __future__ import annotations
@@ -11,15 +13,19 @@ import math
 import random
 import re
 import time
+from collections.abc import Hashable
 
 import structlog
 
 from core.ports.marketplace import SlotStore
+from core.slots import Slots
 
 _LOG = structlog.stdlib.get_logger("core.marketplace")
-_RATE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)/(second|minute|hour)", re.ASCII)
+_RATE = re.compile(r"([0-9]{1,7}(?:\.[0-9]{1,3})?)/(second|minute|hour)", re.ASCII)
 PATIENCE_SECONDS = 30.0
 """A wait for a slot that is longer than this is the worker's to organise: callers hold leases."""
+_AHEAD_SECONDS = 0.05
+"""A slot is given away this long before its time: timers are too coarse to give hundreds away one by one."""
 _UNIT_SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3600.0}
 
 
@@ -55,22 +61,38 @@ class Throttle:
         self._application = application
         self._per_second = per_second
         self._longest_run = max(1, math.ceil(per_second))
-        self._lock = asyncio.Lock()
+        self._turns = Slots(1)
         self._waiting = 0
         self._next = 0.0
         self._spacing = 0.0
         self._left = 0
         self._pauses = 0
 
-    async def acquire(self) -> float:
-        """Wait for a slot. Returns 0.0 when one call may be sent now; else the seconds until it makes
-        sense to ask again, without having waited for them. Raises what the store raises."""
+    async def acquire(self, account: Hashable) -> float:
+        """Wait for a slot of this account. Returns 0.0 when one call may be sent now; else the seconds until it makes
+        sense to ask again. Raises what the store raises."""
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._patience_seconds) as limit:
+                return await self._wait(account)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return max(1.0, self._waiting * self._spacing)
+        finally:
+            self._waiting -= 1
+
+    async def _wait(self, account: Hashable) -> float:
         while True:
-            pauses = self._pauses
-            moment = await self._slot()
+            async with self._turns.of(account):
+                pauses = self._pauses
+                moment = await self._slot()
+                delay = moment - time.monotonic()
+                if delay > self._patience_seconds:
+                    return delay
+                if delay > _AHEAD_SECONDS:
+                    await asyncio.sleep(delay - _AHEAD_SECONDS)
             delay = moment - time.monotonic()
-            if delay > self._patience_seconds:
-                return delay
             if delay > 0:
                 await asyncio.sleep(delay)
             # A slot handed out before the marketplace asked for a pause is void.
@@ -78,25 +100,21 @@ class Throttle:
                 return 0.0
 
     async def _slot(self) -> float:
-        self._waiting += 1
-        try:
-            async with self._lock:
-                while True:
-                    now = time.monotonic()
-                    # Slots that went by unused are not made up for: that would be a burst.
-                    while self._left and self._next + self._spacing <= now:
-                        self._next += self._spacing
-                        self._left -= 1
-                    if self._left:
-                        moment = self._next
-                        # One too far away stays for those who ask again.
-                        if moment - now <= self._patience_seconds:
-                            self._next += self._spacing
-                            self._left -= 1
-                        return moment
-                    await self._reserve()
-        finally:
-            self._waiting -= 1
+        """The time of the next slot. It is this caller's, unless it is too far away to wait for."""
+        while True:
+            now = time.monotonic()
+            # Slots that went by unused are not made up for: that would be a burst.
+            while self._left and self._next + self._spacing <= now:
+                self._next += self._spacing
+                self._left -= 1
+            if self._left:
+                moment = self._next
+                # One too far away stays for those who ask again.
+                if moment - now <= self._patience_seconds:
+                    self._next += self._spacing
+                    self._left -= 1
+                return moment
+            await self._reserve()
 
     async def _reserve(self) -> None:
         # Lets everybody who comes in this instant be counted.

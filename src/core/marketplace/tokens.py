@@ -68,7 +68,7 @@ class Tokens:
         client_id: str,
         client_secret: str,
         timeout_seconds: float,
-        before_send: Callable[[], Awaitable[Result | None]],
+        before_send: Callable[[Account], Awaitable[Result | None]],
         observe: Callable[[str], object] = lambda outcome: None,
     ) -> None:
         self._store = store
@@ -157,7 +157,7 @@ class Tokens:
                 return stopped("account_reauthorization_required")
             if not waited_for_slot:
                 # Before the guard is taken: a wait inside it would use it up.
-                ended = await self._before_send()
+                ended = await self._before_send(account)
                 waited_for_slot = True
             elif await self._store.begin_refresh(seller_id, environment, stored.version, self._guard_seconds):
                 ended = await self._refresh(account, stored)

@@ -13,6 +13,7 @@ from core import metrics
 from core.domain.states import Environment, JobStatus
 from core.errors import ApiError
 from core.ports.work import Run
+from core.slots import Slots
 from core.storage import intents, work
 from core.storage.database import Connection, DatabaseError
 from core.storage.listen import hear
@@ -23,7 +24,6 @@ from core.worker.follow_ups import FollowUps
 from core.worker.reconcile import Reconciler
 from core.worker.recovery import Recovery
 from core.worker.run import Held, RunWork
-from core.worker.slots import Slots
 
 FOLLOW_UP_CALLS = 8
 """Calls in flight for what comes after publication, beside the sends."""

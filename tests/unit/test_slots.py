@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from core.worker.slots import Slots
+from core.slots import Slots
 
 
 async def settled() -> None:
