@@ -129,6 +129,12 @@ class SlotStoreSuite:
         assert 40 < delay <= 53
         assert spacing == pytest.approx(0.5)
 
+    async def test_processes_that_hear_of_one_burst_halve_the_rate_once(self, slot_store: SlotStore) -> None:
+        await slot_store.reserve("burst", 1, 4.0)
+        await asyncio.gather(*(slot_store.slow_down("burst", 5.0) for _ in range(4)))
+        _, spacing = await slot_store.reserve("burst", 1, 4.0)
+        assert spacing == pytest.approx(0.5)
+
     async def test_a_shorter_pause_does_not_cut_a_longer_one(self, slot_store: SlotStore) -> None:
         await slot_store.slow_down("longer", 50.0)
         await slot_store.slow_down("longer", 1.0)

@@ -118,6 +118,7 @@ class MemorySlotStore:
     factor: float = 1.0
     reservations: list[int] = field(default_factory=list)
     pauses: list[float] = field(default_factory=list)
+    halved_at: float = float("-inf")
 
     async def reserve(self, application: str, slots: int, per_second: float) -> tuple[float, float]:
         self.reservations.append(slots)
@@ -129,5 +130,7 @@ class MemorySlotStore:
 
     async def slow_down(self, application: str, seconds: float) -> None:
         self.pauses.append(seconds)
-        self.factor *= 2
+        if time.monotonic() - self.halved_at >= 1.0:
+            self.factor *= 2
+            self.halved_at = time.monotonic()
         self.next_slot = max(self.next_slot, time.monotonic() + seconds)

@@ -1,3 +1,6 @@
+-- lock_account: hold off whoever writes listings of the present user, and wait for who is at it.
+SELECT FROM marketplace_accounts WHERE seller_id = %(seller_id)s AND environment = %(environment)s FOR UPDATE;
+
 -- connect: a (re)connected account with encrypted tokens. A former user's listings are none that this one could
 -- change, so they count as closed; they are found again should their user come back.
 WITH left_behind AS (
@@ -69,11 +72,14 @@ ON CONFLICT (application) DO UPDATE SET
 RETURNING greatest(0, extract(epoch FROM next_slot - clock_timestamp())::float8
     - %(slots)s / (%(per_second)s::float8 * share)), 1 / (%(per_second)s::float8 * share);
 
--- slow_down: nobody sends for a while, and only half as fast afterwards.
+-- slow_down: nobody sends for a while, and only half as fast afterwards. A pause lasts a second at least, so what is told
+-- sooner is the same burst, heard of by another process.
 INSERT INTO marketplace_rate AS r (application, next_slot, share, share_changed_at)
 VALUES (%(application)s, now() + make_interval(secs => %(seconds)s), 0.5, now())
 ON CONFLICT (application) DO UPDATE SET next_slot = greatest(r.next_slot, EXCLUDED.next_slot),
-    share = greatest(0.05, r.share / 2), share_changed_at = EXCLUDED.share_changed_at;
+    share = CASE WHEN r.share < 1 AND EXCLUDED.share_changed_at - r.share_changed_at < interval '1 second' THEN r.share
+        ELSE greatest(0.05, r.share / 2) END,
+    share_changed_at = greatest(r.share_changed_at, EXCLUDED.share_changed_at);
 
 -- select_account: what a worker needs to know of an account; no tokens.
 SELECT s.site_id, s.currency, a.marketplace_user_id, a.status, a.model,
@@ -115,7 +121,7 @@ SELECT %(seller_id)s, %(environment)s, sku, listing_id, permalink, title, image,
 FROM jsonb_to_recordset(%(found)s) AS f (sku text, listing_id text, permalink text, title text, image text,
     listing_type_id text, price bigint, category_id text, status_meli text, sub_status text[], app_status smallint)
 WHERE EXISTS (SELECT FROM marketplace_accounts a WHERE a.seller_id = %(seller_id)s AND a.environment = %(environment)s
-    AND a.marketplace_user_id = %(marketplace_user_id)s)
+    AND a.marketplace_user_id = %(marketplace_user_id)s FOR KEY SHARE)
 ORDER BY sku
 ON CONFLICT (seller_id, environment, sku) DO UPDATE SET listing_id = EXCLUDED.listing_id,
     permalink = EXCLUDED.permalink, title = EXCLUDED.title, image = EXCLUDED.image, price = EXCLUDED.price,
