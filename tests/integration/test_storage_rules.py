@@ -14,6 +14,7 @@ from core.domain.api_key import Principal, Scope
 from core.domain.publication import Item, PublicationRequest
 from core.domain.states import Environment
 from core.errors import ApiError
+from core.slots import Slots
 from core.storage import acceptance, vitals, work
 from core.storage.database import MAX_TRIES, Connection, Database, is_transient
 from core.use_cases.create_job import create_job
@@ -22,7 +23,6 @@ from core.worker.accounts import Accounts
 from core.worker.context import WorkerContext
 from core.worker.follow_ups import FollowUps
 from core.worker.recovery import Recovery
-from core.worker.slots import Slots
 from tests.conftest import NewTenant
 from tests.support import service
 from tests.support.service import Tenant
@@ -310,3 +310,18 @@ async def test_follow_ups_are_carried_out_until_none_is_due(own_application: App
     context = _worker_context(own_application)
 
     assert await FollowUps(context, Accounts(context), Slots(8)).sweep() == 2 * follow_ups.BATCH + 1
+
+
+async def test_old_idempotency_keys_go_however_many_there_are(application: Application, tenant: Tenant) -> None:
+    async with application.database.connection() as connection:
+        await connection.execute(
+            "INSERT INTO idempotency_keys (seller_id, environment, idempotency_key, operation, fingerprint, job_id,"
+            " result, created_at) SELECT %s, 'live', gen_random_uuid(), 'CreateJob', '', gen_random_uuid(), '',"
+            " now() - interval '26 hours' FROM generate_series(1, 12000)",
+            (tenant.seller_id,),
+        )
+        await Recovery(_worker_context(application)).forget_old_keys()
+        cursor = await connection.execute(
+            "SELECT count(*) FROM idempotency_keys WHERE seller_id = %s", (tenant.seller_id,)
+        )
+        assert await cursor.fetchone() == (0,)

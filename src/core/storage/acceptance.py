@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -97,7 +97,8 @@ async def standing(
     if row[14] is not None and not row[17]:
         remembered = Remembered(operation=row[14], fingerprint=bytes(row[15]), result=bytes(row[16]))
     return Standing(
-        now=row[0],
+        # Behind a pooler the session may have the server's own time zone.
+        now=row[0].astimezone(UTC),
         site_id=row[1],
         currency=row[2],
         settings=PublishingSettings(

@@ -124,8 +124,9 @@ class Recovery:
         return findings
 
     async def forget_old_keys(self) -> None:
-        """Remove idempotency keys past their life."""
-        await self._context.database.read(acceptance.forget_old_keys)
+        """Remove idempotency keys past their life, as many at once as a short statement takes, until there is none."""
+        while await self._context.database.read(acceptance.forget_old_keys) and not self._context.stopping.is_set():
+            pass
 
     async def measure(self) -> None:
         """Set the gauges an operator looks at first."""
