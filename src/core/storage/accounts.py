@@ -102,7 +102,8 @@ async def connect(
     access_token: str,
     refresh_token: str | None,
 ) -> AccountState | None:
-    """Connect or reconnect; None when the seller is unknown."""
+    """Connect or reconnect; None when the seller is unknown. In the caller's transaction."""
+    await connection.execute(_SQL["lock_account"], {"seller_id": seller_id, "environment": environment})
     cursor = await connection.execute(
         _SQL["connect"],
         {

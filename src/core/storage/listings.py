@@ -141,11 +141,23 @@ async def disown(
     return (await connection.execute(_SQL["disown"], key)).rowcount == 1
 
 
-async def refresh(connection: Connection, seller_id: int, environment: Environment, found: Sequence[Listing]) -> None:
-    """Take over what the marketplace now says of listings."""
+async def refresh(
+    connection: Connection,
+    seller_id: int,
+    environment: Environment,
+    *,
+    marketplace_user_id: int,
+    found: Sequence[Listing],
+) -> None:
+    """Take over what the marketplace now says of listings of this user's account."""
     await connection.execute(
         _SQL["refresh"],
-        {"seller_id": seller_id, "environment": environment, "found": Jsonb([listing_row(each) for each in found])},
+        {
+            "seller_id": seller_id,
+            "environment": environment,
+            "marketplace_user_id": marketplace_user_id,
+            "found": Jsonb([listing_row(each) for each in found]),
+        },
     )
 
 

@@ -237,6 +237,7 @@ async def record(
     settle: float,
     first_search: float,
     reconciling: str | None = None,
+    marketplace_user_id: int | None = None,
 ) -> Recorded | None:
     """Record what became of items of one job: items, listings, ``published_to_live``, counters, sequence,
     credits, follow-ups and the notification, in the caller's transaction.
@@ -244,6 +245,7 @@ async def record(
     Args:
         reconciling: None for results of a run; ``unknown`` or ``sending`` for results of a search or of
             its repost, the state the intents must be in.
+        marketplace_user_id: whose account it was sent to or found on; None: the present user's.
 
     Returns:
         What counted; None when the job is gone.
@@ -269,6 +271,7 @@ async def record(
             "check_id": str(uuid_utils.uuid7()),
             "description_id": str(uuid_utils.uuid7()),
             "first_check": FIRST_CHECK_SECONDS,
+            "marketplace_user_id": marketplace_user_id,
         },
     )
     row = await cursor.fetchone()

@@ -12,13 +12,13 @@ from datetime import timedelta
 from core.domain.listing import UNSETTLED
 from core.ports.marketplace import MULTIGET_LIMIT, Account, Listing, Outcome
 from core.ports.work import FollowUp
+from core.slots import Slots
 from core.storage import catalog, listings
 from core.storage.database import Connection
 from core.worker.accounts import Accounts
 from core.worker.context import WorkerContext, log
 from core.worker.decide import CREATION_TOLERANCE
 from core.worker.reconcile import close_surplus
-from core.worker.slots import Slots
 
 BATCH = 20
 CHECK_DELAYS = (5.0, 60.0, 600.0, 3600.0, 6 * 3600.0)
@@ -126,7 +126,13 @@ class FollowUps:
             gone = {sku_of[each]: each for each in states.missing if each in sku_of}
 
             async def take_over(connection: Connection, found: list[Listing] = found) -> None:
-                await listings.refresh(connection, account.seller_id, account.environment, found)
+                await listings.refresh(
+                    connection,
+                    account.seller_id,
+                    account.environment,
+                    marketplace_user_id=account.marketplace_user_id,
+                    found=found,
+                )
 
             await self._context.database.read(take_over)
             for each in found:

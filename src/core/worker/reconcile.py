@@ -14,6 +14,7 @@ from core.domain.states import Environment
 from core.errors import ApiError
 from core.ports.marketplace import Account, Listing, Outcome
 from core.ports.work import DoubtfulItem, JobTerms, Recorded
+from core.slots import Slots
 from core.storage import intents, listings, work
 from core.storage.database import Connection, DatabaseError
 from core.storage.work import ItemResult
@@ -21,7 +22,6 @@ from core.worker.accounts import Accounts
 from core.worker.context import WorkerContext, log
 from core.worker.decide import CREATION_TOLERANCE, AfterSearch, Next, Search, after_call, after_search
 from core.worker.recorder import count, failed, pending, success
-from core.worker.slots import Slots
 
 BATCH = 50
 UNSENT_SECONDS = 5.0
@@ -193,7 +193,7 @@ class Reconciler:
         created_at = decided.adopted.created_at
         older = created_at is None or created_at < item.started_at - CREATION_TOLERANCE
         late = item.attempt > 1 or bool(decided.surplus) or older
-        await self._record(seller_id, item, terms, result, state="unknown", late=late)
+        await self._record(seller_id, item, terms, result, state="unknown", late=late, account=account)
         if account is not None:
             for surplus in decided.surplus:
                 await close_surplus(self._context, account, surplus)
@@ -235,7 +235,7 @@ class Reconciler:
         metrics.reconciliations.labels("reposted").inc()
         if decided.next is Next.SUCCESS and result.listing is not None:
             written = success(ordinal=item.ordinal, fence=item.fence, stored=item.stored, listing=result.listing)
-            await self._record(seller_id, item, terms, written, state="sending", late=True)
+            await self._record(seller_id, item, terms, written, state="sending", late=True, account=account)
         elif decided.next is Next.FAILED:
             written = failed(
                 ordinal=item.ordinal,
@@ -245,7 +245,7 @@ class Reconciler:
                 intent=True,
                 attempts=1,
             )
-            await self._record(seller_id, item, terms, written, state="sending", late=True)
+            await self._record(seller_id, item, terms, written, state="sending", late=True, account=account)
         elif decided.next is Next.UNKNOWN:
             written = pending(ordinal=item.ordinal, sku=item.sku, fence=item.fence, outcome="unknown", attempts=1)
             await self._record(seller_id, item, terms, written, state="sending", late=False)
@@ -264,7 +264,15 @@ class Reconciler:
             await context.database.read(unsent)
 
     async def _record(
-        self, seller_id: int, item: DoubtfulItem, terms: JobTerms, result: ItemResult, *, state: str, late: bool
+        self,
+        seller_id: int,
+        item: DoubtfulItem,
+        terms: JobTerms,
+        result: ItemResult,
+        *,
+        state: str,
+        late: bool,
+        account: Account | None = None,
     ) -> None:
         """Write one outcome; with ``late`` the account is looked at later for a creation that came after
         all."""
@@ -281,6 +289,7 @@ class Reconciler:
                 settle=self._context.settle,
                 first_search=self._context.first_search,
                 reconciling=state,
+                marketplace_user_id=account.marketplace_user_id if account is not None else None,
             )
             if late and recorded is not None and recorded.accepted:
                 await listings.add_follow_up(

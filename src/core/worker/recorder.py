@@ -109,6 +109,8 @@ class Recorder:
         self._writes: set[asyncio.Task[None]] = set()
         self._trouble: BaseException | None = None
         self._stop: Failure | None = None
+        self.marketplace_user_id: int | None = None
+        """Whose account the run sends to, once that is known."""
 
     def stop(self, failure: Failure) -> None:
         """The account stops: with the next write the job fails, and with it every item that is not on the wire. Said
@@ -168,6 +170,7 @@ class Recorder:
                 first_ordinal=self._run.first_ordinal,
                 settle=self._context.settle,
                 first_search=self._context.first_search,
+                marketplace_user_id=self.marketplace_user_id,
             )
         return recorded, stop if stopped else None
 

@@ -13,6 +13,7 @@ from core import metrics, tracing
 from core.domain.failures import Failure
 from core.ports.marketplace import Account, Listing, ListingResult, Outcome, Prediction, PredictionResult, Result
 from core.ports.work import JobTerms, Run, StoredDraft, WorkItem
+from core.slots import Slots
 from core.storage import catalog, listings, work
 from core.storage.database import Connection
 from core.worker.accounts import Accounts, NotReady
@@ -30,7 +31,6 @@ from core.worker.decide import (
     is_own_doing,
 )
 from core.worker.recorder import Recorder, failed, pending, success
-from core.worker.slots import Slots
 
 CONFLICT_SECONDS = 2.0
 """When another job's unfinished send of the same SKU stands in the way, look again after this."""
@@ -121,6 +121,7 @@ class RunWork:
         if isinstance(ready, NotReady):
             await self._not_ready(ready, terms, recorder)
             return
+        recorder.marketplace_user_id = ready.account.marketplace_user_id
         await self._work_items(ready.account, terms, recorder, search_first=ready.search_first)
         stopped = self._progress.stopped
         if stopped is not None:

@@ -50,14 +50,17 @@ SELECT listing_id, status_meli, sub_status, permalink, title, price, category_id
 FROM listings
 WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = %(sku)s AND status_meli <> 'closed';
 
--- refresh: what the marketplace now says of listings; only of the one known for its SKU.
+-- refresh: what the marketplace now says of listings; only of the one known for its SKU. A former user's count as closed
+-- and stay so.
 UPDATE listings l SET status_meli = f.status_meli, sub_status = f.sub_status, app_status = f.app_status,
     permalink = coalesce(nullif(f.permalink, ''), l.permalink), image = coalesce(f.image, l.image),
     title = coalesce(nullif(f.title, ''), l.title), checked_at = now()
 FROM jsonb_to_recordset(%(found)s) AS f (listing_id text, sku text, permalink text, title text, image text,
     status_meli text, sub_status text[], app_status smallint)
 WHERE l.seller_id = %(seller_id)s AND l.environment = %(environment)s AND l.sku = f.sku
-    AND l.listing_id = f.listing_id;
+    AND l.listing_id = f.listing_id
+    AND EXISTS (SELECT FROM marketplace_accounts a WHERE a.seller_id = %(seller_id)s AND a.environment = %(environment)s
+        AND a.marketplace_user_id = %(marketplace_user_id)s FOR KEY SHARE);
 
 -- mark_closed: the marketplace has closed these listings, or (missing) does not know them. A listing published a
 -- moment ago may only be slow to appear: to take it for gone would make a second one.

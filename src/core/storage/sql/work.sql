@@ -107,7 +107,7 @@ WHERE EXISTS (SELECT FROM work_runs r WHERE r.seller_id = %(seller_id)s AND r.jo
     AND r.first_ordinal = %(first_ordinal)s AND r.owner = %(owner)s AND r.fence = %(fence)s AND r.leased_until > now())
     -- The account may have been disconnected, or connected to another user, since it was read.
     AND EXISTS (SELECT FROM marketplace_accounts a WHERE a.seller_id = %(seller_id)s AND a.environment = %(environment)s
-        AND a.marketplace_user_id = %(marketplace_user_id)s AND a.status = 'connected')
+        AND a.marketplace_user_id = %(marketplace_user_id)s AND a.status = 'connected' FOR KEY SHARE)
 ORDER BY w.sku
 ON CONFLICT (seller_id, environment, sku) DO NOTHING
 RETURNING sku;
@@ -196,6 +196,12 @@ WITH input AS MATERIALIZED (
     WHERE r.outcome = 'unknown' AND r.attempts > 0 AND r.ordinal IN (SELECT ordinal FROM doubted)
 ), tried AS (
     UPDATE job_items i SET attempts = i.attempts + t.attempts FROM still_pending t WHERE i.ctid = t.item_place
+), ours AS MATERIALIZED (
+    -- Of an account that was connected to another user since the send nothing is kept: every change of a listing that
+    -- this user does not own would be refused, and a refusal like that stops the whole job.
+    SELECT FROM marketplace_accounts a WHERE a.seller_id = %(seller_id)s AND a.environment = %(environment)s
+        AND (%(marketplace_user_id)s::bigint IS NULL OR a.marketplace_user_id = %(marketplace_user_id)s::bigint)
+    FOR KEY SHARE
 ), shown AS (
     INSERT INTO listings AS l (seller_id, environment, sku, listing_id, permalink, title, image, listing_type_id,
         price, currency, category_id, category_name, tax_category_id, status_meli, sub_status, app_status,
@@ -203,7 +209,7 @@ WITH input AS MATERIALIZED (
     SELECT %(seller_id)s, %(environment)s, f.sku, f.listing_id, f.permalink, f.title, f.image, f.listing_type_id,
         f.price, %(currency)s, f.category_id, f.category_name, %(tax_category_id)s, f.status_meli,
         coalesce(f.sub_status, '{}'), coalesce(f.app_status, 1), now()
-    FROM finished f WHERE f.outcome = 'success' ORDER BY f.sku
+    FROM finished f WHERE f.outcome = 'success' AND EXISTS (SELECT FROM ours) ORDER BY f.sku
     ON CONFLICT (seller_id, environment, sku) DO UPDATE SET listing_id = EXCLUDED.listing_id,
         permalink = EXCLUDED.permalink, title = EXCLUDED.title, image = coalesce(EXCLUDED.image, l.image),
         listing_type_id = EXCLUDED.listing_type_id, price = EXCLUDED.price, category_id = EXCLUDED.category_id,
@@ -220,10 +226,10 @@ WITH input AS MATERIALIZED (
     INSERT INTO follow_ups (seller_id, follow_up_id, environment, kind, skus, due_at)
     SELECT %(seller_id)s, %(check_id)s::uuid, %(environment)s, 'check', array_agg(f.sku ORDER BY f.sku),
         now() + make_interval(secs => %(first_check)s)
-    FROM finished f WHERE f.outcome = 'success' HAVING count(*) > 0
+    FROM finished f WHERE f.outcome = 'success' AND EXISTS (SELECT FROM ours) HAVING count(*) > 0
     UNION ALL
     SELECT %(seller_id)s, %(description_id)s::uuid, %(environment)s, 'description', array_agg(f.sku ORDER BY f.sku), now()
-    FROM finished f WHERE f.outcome = 'success' AND f.described HAVING count(*) > 0
+    FROM finished f WHERE f.outcome = 'success' AND f.described AND EXISTS (SELECT FROM ours) HAVING count(*) > 0
 ), counted AS (
     SELECT count(*) FILTER (WHERE outcome = 'success')::int AS successful,
         count(*) FILTER (WHERE outcome = 'failed')::int AS failed,
