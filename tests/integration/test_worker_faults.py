@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ import pytest_asyncio
 
 from core.domain.failures import Failure
 from core.domain.states import JobStatus
+from core.marketplace.client import Answer, NoAnswer
+from core.marketplace.errors import throttled_by_us
+from core.ports.marketplace import Account, ListingDraft, ListingResult, SearchResult
 from core.use_cases import administration
 from core.worker import decide
 from tests.support.publishing import LIVE, TEST, Ended, Shop, publishing, until
@@ -153,6 +157,110 @@ async def test_a_repost_that_is_refused_for_a_while_is_made_again_and_then_given
     assert ended.codes() == [None, "outcome_unknown"]
     assert shop.fired(rule) == 2
     assert len(shop.on_market(seller, healed)) == 1
+
+
+async def test_a_repost_that_our_own_rate_holds_back_is_not_given_up(
+    shop: Shop, seller: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many workers share the application's rate, and each is told to wait again and again."""
+    monkeypatch.setattr(decide, "MAX_UNSENT", 2)
+    monkeypatch.setattr("core.worker.reconcile.UNSENT_SECONDS", 0.01)
+    (sku,) = await shop.stock("RATE")
+    shop.fault(seller, "reset_before", operation="item_create", sku=sku, times=1)
+    create = shop.worker.context.marketplace.create_listing
+    calls = 0
+
+    async def held_back(account: Account, draft: ListingDraft, may_send: Callable[[], bool]) -> ListingResult:
+        nonlocal calls
+        calls += 1
+        if calls in {2, 3, 4}:
+            told = throttled_by_us(40.0)
+            return ListingResult(outcome=told.outcome, failure=told.failure, retry_after=0.01)
+        return await create(account, draft, may_send)
+
+    monkeypatch.setattr(shop.worker.context.marketplace, "create_listing", held_back)
+    ended = await shop.ended(seller, await shop.publish(seller, [sku]))
+
+    one_listing_each(shop, seller, ended, "test")
+    assert calls == 5
+
+
+async def test_a_search_that_our_own_rate_holds_back_does_not_make_a_doubt_hopeless(
+    shop: Shop, seller: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (sku,) = await shop.stock("HELD")
+    shop.fault(seller, "reset_after", operation="item_create", sku=sku, times=1)
+    find = shop.worker.context.marketplace.find_by_sku
+    held, searches = True, 0
+
+    async def held_back(account: Account, sku: str) -> SearchResult:
+        nonlocal searches
+        searches += 1
+        if held:
+            told = throttled_by_us(40.0)
+            return SearchResult(outcome=told.outcome, failure=told.failure, retry_after=0.05)
+        return await find(account, sku)
+
+    monkeypatch.setattr(shop.worker.context.marketplace, "find_by_sku", held_back)
+    job_id = await shop.publish(seller, [sku])
+    await until(lambda: outlive_the_window(shop, sku, hours=1), what="a doubt")
+    before = searches
+
+    async def searched_or_given_up() -> bool:
+        # The first of them may have begun before the window was over.
+        return searches >= before + 3 or (await shop.job(seller, job_id)).pending == 0
+
+    await until(searched_or_given_up)
+    held = False
+    ended = await shop.ended(seller, job_id)
+
+    one_listing_each(shop, seller, ended, "test")
+    assert shop.created(seller) == 1
+
+
+async def outlive_the_window(shop: Shop, sku: str, hours: float = 0) -> int:
+    """The outcome that is unknown has been so for its whole window, and for hours more."""
+    return await shop.change(
+        "UPDATE intents SET settle_until = now() - make_interval(secs => %s), due_at = now() WHERE sku = %s"
+        " AND state = 'unknown' AND leased_until IS NULL", hours * 3600, sku,
+    )  # fmt: skip
+
+
+async def test_hits_that_cannot_be_read_are_not_taken_for_none(
+    shop: Shop, seller: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The creation is doubtful, and the search tells numbers for ids: posting it again would make a second listing."""
+    (sku,) = await shop.stock("NUMBER")
+    monkeypatch.setattr(decide, "SEARCH_DELAYS", (0.1,))
+    shop.fault(seller, "reset_after", operation="item_create", sku=sku, times=1)
+    http = shop.worker.context.marketplace._http  # type: ignore[attr-defined]
+    send = http.send
+    unreadable, searches = True, 0
+
+    async def numbers_for_ids(method: str, target: str, *more: Any) -> Answer | NoAnswer:
+        nonlocal searches
+        answer: Answer | NoAnswer = await send(method, target, *more)
+        if "seller_sku=" not in target or not unreadable or not isinstance(answer, Answer):
+            return answer
+        searches += 1
+        found = json.loads(answer.body)
+        return Answer(200, json.dumps(found | {"results": [int(each[3:]) for each in found["results"]]}).encode())
+
+    monkeypatch.setattr(http, "send", numbers_for_ids)
+    job_id = await shop.publish(seller, [sku])
+    await until(lambda: outlive_the_window(shop, sku), what="a doubt")
+    before = searches
+
+    async def searched_or_posted() -> bool:
+        # The first of them may have begun before the window was over.
+        return searches >= before + 3 or shop.created(seller) > 1
+
+    await until(searched_or_posted)
+    unreadable = False
+    ended = await shop.ended(seller, job_id)
+
+    one_listing_each(shop, seller, ended, "test")
+    assert shop.created(seller) == 1
 
 
 async def test_told_oddly_is_told(shop: Shop, seller: Tenant) -> None:

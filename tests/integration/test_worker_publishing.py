@@ -19,6 +19,10 @@ from tests.support.publishing import CATEGORY, LIVE, TEST, Shop, product, publis
 from tests.support.sandbox import RunningSandbox, run_sandbox
 from tests.support.service import Tenant
 
+LONG_TITLE, FEW_PICTURES = "MCO990005", "MCO990007"
+"""Leaves of the sandbox's tree with limits of their own."""
+IMAGES = tuple(f"https://images.example.com/{number}.jpg" for number in range(4))
+
 
 @pytest.fixture(scope="module")
 def market() -> Iterator[RunningSandbox]:
@@ -111,6 +115,20 @@ async def test_a_listing_that_counts_as_closed_here_but_is_open_there_is_found_a
 
     assert (second.status, second.listing_id) == ("success", first.listing_id)
     assert shop.created(seller) == 1
+
+
+@pytest.mark.parametrize("category", [FEW_PICTURES, CATEGORY])
+async def test_publishing_again_keeps_to_the_pictures_that_the_listings_category_takes(
+    shop: Shop, seller: Tenant, category: str
+) -> None:
+    """Whichever is named then, the listing stays where it is."""
+    (sku,) = await shop.stock("PICTUR", image_urls=IMAGES)
+    first = await shop.ended(seller, await shop.publish(seller, [sku], category=FEW_PICTURES))
+    second = await shop.ended(seller, await shop.publish(seller, [sku], category=category))
+    (item,) = shop.on_market(seller, sku)
+
+    assert (first.codes(), second.codes()) == ([None], [None])
+    assert second.items[0].listing_id == first.items[0].listing_id == item["id"]
 
 
 async def test_a_price_that_the_marketplace_keeps_is_what_the_item_shows(shop: Shop, seller: Tenant) -> None:
@@ -207,6 +225,42 @@ async def test_a_category_that_the_marketplace_replaces_does_not_keep_the_old_na
 
     assert item.category_id == listing["category_id"] == "MCO195301"
     assert listing["category_name"] is None
+
+
+async def test_a_category_that_is_not_told_for_a_moment_does_not_fail_its_items(
+    shop: Shop, seller: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the category's limits more pictures are sent than it takes."""
+    nothing_known(monkeypatch, shop)
+    monkeypatch.setattr("core.marketplace.connector.CATEGORY_FAILED_SECONDS", 0.2)
+    (sku,) = await shop.stock("MOMENT", image_urls=IMAGES)
+    rule = shop.fault(seller, "error_500", operation="category", times=1)
+    ended = await shop.ended(seller, await shop.publish(seller, [sku], category=FEW_PICTURES))
+
+    assert shop.fired(rule) == 1
+    assert ended.codes() == [None]
+    assert len(shop.on_market(seller, sku)) == 1
+
+
+async def test_a_category_whose_look_up_is_throttled_is_waited_for(
+    shop: Shop, seller: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the category's limits the title is cut to the usual ones."""
+    nothing_known(monkeypatch, shop)
+    title = "Maleta rígida mediana con ruedas giratorias y candado de combinación, color azul marino, 65 litros"
+    (sku,) = await shop.stock("THROTT", title=title)
+    # Asked for its name, and then for its limits.
+    rule = shop.fault(seller, "rate_limit_seconds", operation="category", seconds=1, times=2)
+    await shop.ended(seller, await shop.publish(seller, [sku], category=LONG_TITLE))
+    (item,) = shop.on_market(seller, sku)
+
+    assert item["title"] == title
+    assert shop.fired(rule) == 2
+
+
+def nothing_known(monkeypatch: pytest.MonkeyPatch, shop: Shop) -> None:
+    """The worker has to ask for every category."""
+    monkeypatch.setattr(shop.worker.context.marketplace, "_categories", {})
 
 
 async def test_a_title_without_a_suggestion_fails(shop: Shop, seller: Tenant) -> None:

@@ -19,13 +19,16 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, TypeVar
 
+import msgspec
+import pytest
+
 from core.app import Application
 from core.domain.api_key import Principal, Scope
 from core.domain.jobs import Job, JobItem
 from core.domain.product import Product
 from core.domain.publication import Item, PromotionRequest, PublicationRequest
 from core.domain.states import TERMINAL, Environment, ItemStatus
-from core.ports.marketplace import Account, ListingDraft
+from core.ports.marketplace import Account, ListingDraft, StatesResult
 from core.storage import catalog, jobs
 from core.storage.database import Connection
 from core.use_cases.create_job import create_job
@@ -49,6 +52,25 @@ QUICK: dict[str, Any] = {
     "poll_seconds": 0.05,
 }
 _numbers = itertools.count()
+
+
+def leave_out_once(monkeypatch: pytest.MonkeyPatch, worker: Worker, listing_id: str) -> asyncio.Event:
+    """The next look at this listing tells nothing of it: its entry of a multiget had a code of its own (reference,
+    section 3.8). The event is set when that has happened."""
+    market = worker.context.marketplace
+    look = market.get_listings
+    happened = asyncio.Event()
+
+    async def forgetful(account: Account, listing_ids: Sequence[str]) -> StatesResult:
+        states = await look(account, listing_ids)
+        if listing_id not in states.listings or happened.is_set():
+            return states
+        happened.set()
+        rest = {key: value for key, value in states.listings.items() if key != listing_id}
+        return msgspec.structs.replace(states, listings=rest)
+
+    monkeypatch.setattr(market, "get_listings", forgetful)
+    return happened
 
 
 async def until(look: Callable[[], Awaitable[T]], seconds: float = 20.0, what: str = "it") -> T:

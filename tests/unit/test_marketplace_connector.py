@@ -1039,3 +1039,46 @@ async def test_predictions() -> None:
     assert parse_qs(urlsplit(request.target).query)["q"][0].startswith("Taladro ñ & 100% /")
     assert (second.outcome, second.prediction) == (Outcome.DONE, None)
     assert third.outcome is Outcome.RETRY
+
+
+async def test_a_new_pair_outlives_a_database_that_is_away_longer_than_the_guard() -> None:
+    class Away(MemoryTokenStore):
+        away = False
+
+        async def read(self, *args: Any) -> Any:
+            self.check()
+            return await super().read(*args)
+
+        async def finish_refresh(self, *args: Any, **kwargs: Any) -> bool:
+            self.check()
+            return await super().finish_refresh(*args, **kwargs)
+
+        def check(self) -> None:
+            if self.away:
+                raise OSError("database away")
+
+    store = Away()
+    store.connect(1, Environment.LIVE, TOKEN, REFRESH)
+
+    async def once(exchange: Exchange) -> None:
+        # The refresh token works once; the database goes away while the answer is on its way.
+        if used:
+            await exchange.answer(400, b'{"error":"invalid_grant","status":400,"cause":[]}')
+            return
+        used.append(True)
+        store.away = True
+        await exchange.answer(200, token_answer())
+
+    used: list[bool] = []
+    routes = {
+        ("POST", "/items"): only_for("APP_USR-new-1234567", answering(201, item())),
+        ("POST", "/oauth/token"): once,
+    }
+    async with stage(routes, token_store=store) as on:
+        on.marketplace._tokens._guard_seconds = 0.5
+        first = await on.marketplace.create_listing(ACCOUNT, DRAFT, yes)
+        assert first.outcome is Outcome.NOT_SENT
+        store.away = False
+        second = await on.marketplace.create_listing(ACCOUNT, DRAFT, yes)
+        assert second.outcome is Outcome.DONE, second
+    assert store.rows[1, Environment.LIVE].status == "connected"

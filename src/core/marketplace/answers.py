@@ -226,7 +226,8 @@ def read_listings(body: bytes) -> list[tuple[int, Listing | None]] | None:
 
 
 def read_search(body: bytes) -> tuple[list[str], int] | None:
-    """Ids of a page and the total; None when unreadable. Malformed ids are left out."""
+    """Ids of a page and the total; None when unreadable. Malformed ids are left out, but counted where no total is
+    told."""
     found = _decode(body, _ANY)
     if type(found) is not dict or type(found.get("results")) is not list:
         return None
@@ -235,7 +236,7 @@ def read_search(body: bytes) -> tuple[list[str], int] | None:
     ]
     paging = found.get("paging")
     total = _integer(paging.get("total"), 10**9) if type(paging) is dict else None
-    return ids, len(ids) if total is None else total
+    return ids, len(found["results"]) if total is None else total
 
 
 def read_prediction(body: bytes) -> tuple[Prediction | None] | None:

@@ -357,8 +357,8 @@ class MercadoLibre:
             ended = stopped("category_refused", Cause(f"http_{answer.status}", "", "category_id"))
         else:
             ended = self._ending(answer, safe=True)
-            if ended.failure is not None and ended.failure.account_wide:
-                # The account's trouble, not the category's: the next account asks for itself.
+            if ended.outcome is Outcome.THROTTLED or (ended.failure is not None and ended.failure.account_wide):
+                # The account's or the moment's trouble, not the category's: the next one asks for itself.
                 return _KnownCategory(0.0, None, ended)
         seconds = CATEGORY_SECONDS if category is not None else CATEGORY_FAILED_SECONDS
         known = _KnownCategory(time.monotonic() + seconds, category, ended)
@@ -383,7 +383,10 @@ class MercadoLibre:
             if told is None:
                 return _as(SearchResult, _unreadable())
             ids.update(dict.fromkeys(told[0]))
-            if not told[0] or told[1] <= (page + 1) * NEWEST_PAGE:
+            if len(ids) < min(told[1], (page + 1) * NEWEST_PAGE):
+                # Fewer than it says there are, or some that cannot be read: no proof that there is none.
+                return _as(SearchResult, _unreadable())
+            if told[1] <= (page + 1) * NEWEST_PAGE:
                 break
         listings: list[Listing] = []
         wanted = list(ids)
@@ -464,9 +467,11 @@ class MercadoLibre:
         """See the port. The category's limits are looked up first (a day in memory); when that fails, the
         usual ones are taken."""
         started = time.perf_counter()
-        known = self._categories.get(draft.category_id)
-        if known is None or time.monotonic() >= known.until:
-            known = await self._category(account, draft.category_id)
+        known = await self._limits(account, draft.category_id)
+        unread = known.ended if known.category is None else None
+        if unread is not None and unread.outcome is Outcome.THROTTLED:
+            # Nothing was sent yet, and nothing should be.
+            return self._told("create_listing", started, _as(ListingResult, unread))
         category = known.category or _NO_CATEGORY
         model = account.model
         if self._models:
@@ -481,7 +486,17 @@ class MercadoLibre:
             if rebuilt.model is not form.model and result.outcome is Outcome.DONE:
                 # The account's stored model is out of date; the next creations need no detour.
                 self._models[(account.seller_id, account.environment)] = rebuilt.model
+        if unread is not None and unread.outcome is not Outcome.REFUSED and _for_a_limit(result):
+            # With the category's own limits it may pass: those are asked for again by then.
+            result = ListingResult(outcome=Outcome.RETRY, failure=unread.failure, retry_after=CATEGORY_FAILED_SECONDS)
         return self._told("create_listing", started, result)
+
+    async def _limits(self, account: Account, category_id: str) -> _KnownCategory:
+        """What is known of a category."""
+        known = self._categories.get(category_id)
+        if known is None or time.monotonic() >= known.until:
+            known = await self._category(account, category_id)
+        return known
 
     async def _create(
         self, account: Account, draft: ListingDraft, form: Form, may_send: Callable[[], bool]
@@ -503,9 +518,15 @@ class MercadoLibre:
         return _as(ListingResult, self._ending(answer, safe=False, sent=body)), None
 
     async def update_listing(self, account: Account, listing_id: str, draft: ListingDraft) -> ListingResult:
-        """See the port. A listing that the marketplace does not know is REFUSED, ``listing_not_modifiable``."""
+        """See the port. A listing that the marketplace does not know is REFUSED, ``listing_not_modifiable``.
+        The category's limit of pictures is looked up first, as for a creation."""
         started = time.perf_counter()
-        return self._told("update_listing", started, await self._change(account, listing_id, update_body(draft)))
+        pictures = None
+        if len(draft.image_urls) > 1 and LISTING_ID.fullmatch(listing_id):
+            category = (await self._limits(account, draft.category_id)).category
+            pictures = category and category.max_pictures
+        body = update_body(draft, pictures or MAX_PICTURES)
+        return self._told("update_listing", started, await self._change(account, listing_id, body))
 
     async def close_listing(self, account: Account, listing_id: str) -> ListingResult:
         """See the port. DONE too when it was closed before."""
@@ -555,6 +576,15 @@ class MercadoLibre:
             # Right after a creation the listing may not have reached every part of the marketplace yet.
             return uncertain(safe=True, causes=(Cause("not_found", "", "listing_id"),))
         return self._ending(answer, safe=True, sent=body)
+
+
+def _for_a_limit(result: Result) -> bool:
+    """Whether a creation was refused for something that a category's limits decide."""
+    failure = result.failure
+    return result.outcome is Outcome.REFUSED and failure is not None and failure.code in _LIMITED
+
+
+_LIMITED = frozenset({"title_refused", "pictures_refused"})
 
 
 def _may_exist(answer: Answer) -> bool:

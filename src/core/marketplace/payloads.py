@@ -123,11 +123,11 @@ def create_body(draft: ListingDraft, currency: str, form: Form) -> bytes:
     return _ENCODE(body)
 
 
-def update_body(draft: ListingDraft) -> bytes:
+def update_body(draft: ListingDraft, max_pictures: int = MAX_PICTURES) -> bytes:
     """The body of PUT /items/{id}: price, stock and, when the product has any, pictures (an update that
     takes the last picture away is refused)."""
     body: dict[str, Any] = {"price": draft.price, "available_quantity": draft.quantity}
-    pictures = _pictures(draft, MAX_PICTURES)
+    pictures = _pictures(draft, max_pictures)
     if pictures:
         body["pictures"] = pictures
     return _ENCODE(body)

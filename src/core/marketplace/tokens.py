@@ -81,6 +81,8 @@ class Tokens:
         self._observe = observe
         self._grants: dict[_Key, Grant] = {}
         self._flights: dict[_Key, asyncio.Task[Grant | Result]] = {}
+        # Pairs got but not stored, with the version that they follow: the refresh token in the store is used up.
+        self._unstored: dict[_Key, tuple[int, TokenPair]] = {}
 
     def cached(self, account: Account) -> Grant | None:
         """The account's grant while it is fresh: no waiting, no statement."""
@@ -152,6 +154,12 @@ class Tokens:
             ended = self._as_stored(account, stored, refused)
             if stored is None or ended is not None:
                 return ended or stopped("account_not_connected")
+            version, pair = self._unstored.get((seller_id, environment), (stored.version, None))
+            if version != stored.version:
+                del self._unstored[seller_id, environment]
+            elif pair is not None:
+                await self._keep(account, version, pair, stored.refresh_token or "", time.monotonic())
+                continue
             if not stored.refresh_token:
                 await self._store.require_authorization(seller_id, environment, stored.version)
                 return stopped("account_reauthorization_required")
@@ -216,9 +224,7 @@ class Tokens:
                 log.error("marketplace_refresh_other_user")
                 await self._store.require_authorization(seller_id, environment, version)
                 return stopped("account_reauthorization_required")
-            if not await self._keep(
-                account, version, answer, answer.refresh_token or stored.refresh_token or "", until
-            ):
+            if not await self._keep(account, version, answer, stored.refresh_token or "", until):
                 return None
             self._observe("refreshed")
             log.info("marketplace_token_refreshed")
@@ -274,17 +280,19 @@ class Tokens:
                 await asyncio.sleep(random.uniform(0.1, 0.5))  # noqa: S311
         return not_sent()
 
-    async def _keep(self, account: Account, version: int, pair: TokenPair, refresh_token: str, until: float) -> bool:
-        """Store the new pair, as long as the guard allows: the old refresh token no longer works."""
+    async def _keep(self, account: Account, version: int, pair: TokenPair, used: str, until: float) -> bool:
+        """Store the new pair, as long as the guard allows, and else when it is next asked for: the old refresh token no
+        longer works."""
+        key = account.seller_id, account.environment
+        self._unstored[key] = version, pair
         pause = 0.1
         while True:
             try:
-                return await self._store.finish_refresh(
-                    account.seller_id,
-                    account.environment,
+                kept = await self._store.finish_refresh(
+                    *key,
                     version,
                     access_token=pair.access_token,
-                    refresh_token=refresh_token,
+                    refresh_token=pair.refresh_token or used,
                     expires_in=pair.expires_in,
                 )
             except Exception:
@@ -293,6 +301,9 @@ class Tokens:
                 _LOG.warning("marketplace_token_store_failed", seller_id=account.seller_id, exc_info=True)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, 2.0)
+            else:
+                self._unstored.pop(key, None)
+                return kept
 
     async def _abandon(self, account: Account, version: int) -> None:
         try:

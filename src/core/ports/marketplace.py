@@ -210,8 +210,9 @@ class Marketplace(Protocol):
         """
 
     async def update_listing(self, account: Account, listing_id: str, draft: ListingDraft) -> ListingResult:
-        """Set price, stock and pictures of an existing listing. Safe to repeat. DONE with the listing as
-        told back; a price the marketplace ignored (price automation) is in ``listing.price``."""
+        """Set price, stock and pictures of an existing listing; ``draft.category_id`` is the listing's own, whose
+        limits hold. Safe to repeat. DONE with the listing as told back; a price the
+        marketplace ignored (price automation) is in ``listing.price``."""
 
     async def close_listing(self, account: Account, listing_id: str) -> ListingResult:
         """Close a listing. Safe to repeat."""

@@ -91,7 +91,8 @@ class WorkItem(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountContext:
-    """What a worker knows of a marketplace account; no tokens. ``paused_seconds``: until it may be used."""
+    """What a worker knows of a marketplace account; no tokens. ``paused_seconds``: until it may be used;
+    ``scanned_to``: the number of the newest listing when it was last looked through."""
 
     site_id: str
     currency: str
@@ -100,7 +101,7 @@ class AccountContext:
     model: SellerModel | None
     profile_fresh: bool
     paused_seconds: float
-    scanned: bool
+    scanned_to: int
     all_known: bool
 
 

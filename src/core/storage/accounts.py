@@ -238,7 +238,7 @@ async def context(connection: Connection, seller_id: int, environment: Environme
         model=SellerModel(row[4]) if row[4] else None,
         profile_fresh=bool(row[5]),
         paused_seconds=row[6] or 0.0,
-        scanned=bool(row[7]),
+        scanned_to=row[7] or 0,
         all_known=bool(row[8]),
     )
 
@@ -265,15 +265,23 @@ async def forget_profile(connection: Connection, seller_id: int, environment: En
 
 
 async def store_scan(
-    connection: Connection, seller_id: int, environment: Environment, *, marketplace_user_id: int, all_known: bool
+    connection: Connection,
+    seller_id: int,
+    environment: Environment,
+    *,
+    marketplace_user_id: int,
+    scanned_to: int,
+    all_known: bool | None,
 ) -> None:
-    """The account's listings were looked through; whether all of them are known now."""
+    """The account's listings were looked through, the newest being ``scanned_to``; whether all of them are known now,
+    None: as before."""
     await connection.execute(
         _SQL["store_scan"],
         {
             "seller_id": seller_id,
             "environment": environment,
             "marketplace_user_id": marketplace_user_id,
+            "scanned_to": scanned_to,
             "all_known": all_known,
         },
     )

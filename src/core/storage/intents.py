@@ -109,10 +109,19 @@ async def repost(
 
 
 async def unsent(
-    connection: Connection, seller_id: int, environment: Environment, item: DoubtfulItem, *, owner: str, delay: float
+    connection: Connection,
+    seller_id: int,
+    environment: Environment,
+    item: DoubtfulItem,
+    *,
+    owner: str,
+    delay: float,
+    counted: bool,
 ) -> None:
-    """The new attempt came to nothing for certain; it may be made after ``delay`` seconds."""
-    await connection.execute(_SQL["unsent"], {**_key(seller_id, environment, item, owner), "delay": delay})
+    """The new attempt came to nothing for certain; it may be made after ``delay`` seconds. ``counted``: as one of those
+    after which it is given up."""
+    values = {**_key(seller_id, environment, item, owner), "delay": delay, "counted": counted}
+    await connection.execute(_SQL["unsent"], values)
 
 
 async def doubt_expired(connection: Connection, *, settle: float) -> int:

@@ -66,7 +66,7 @@ class _Known:
     breaker: Breaker = field(default_factory=Breaker)
     rests_until: float = 0.0
     refused_until: float = 0.0
-    scanned_jobs: set[str] = field(default_factory=set)
+    scanned: set[str] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
     preparing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -79,15 +79,15 @@ class Accounts:
         self._known: dict[tuple[int, Environment], _Known] = {}
         metrics.accounts_resting.set_function(self._resting)
 
-    async def prepare(self, seller_id: int, environment: Environment, job_id: str) -> Ready | NotReady:
-        """Make sure that the account may be used for a job: connected, of the right site, allowed to
-        list, and its present listings known."""
+    async def prepare(self, seller_id: int, environment: Environment, stretch: str) -> Ready | NotReady:
+        """Make sure that the account may be used: connected, of the right site, allowed to list, and its present
+        listings known, which are looked through once for each stretch of a job."""
         known = self._of(seller_id, environment)
         # Runs of one job begin side by side: one of them asks, the others find it answered.
         async with known.preparing:
-            return await self._prepare(seller_id, environment, job_id, known)
+            return await self._prepare(seller_id, environment, stretch, known)
 
-    async def _prepare(self, seller_id: int, environment: Environment, job_id: str, known: _Known) -> Ready | NotReady:
+    async def _prepare(self, seller_id: int, environment: Environment, stretch: str, known: _Known) -> Ready | NotReady:
         found = await self._load(seller_id, environment, known)
         if found is None or found.marketplace_user_id is None or found.status == "disconnected":
             return NotReady(failure=Failure("account_not_connected"))
@@ -106,13 +106,13 @@ class Accounts:
             known.until = 0.0
             found = await self._load(seller_id, environment, known) or found
             account = _account(seller_id, environment, found, account.marketplace_user_id)
-        if job_id not in known.scanned_jobs:
+        if stretch not in known.scanned:
             problem = await self._scan(account, found, known)
             if problem is not None:
                 return problem
-            known.scanned_jobs.add(job_id)
-            if len(known.scanned_jobs) > 1000:
-                known.scanned_jobs = {job_id}
+            known.scanned.add(stretch)
+            if len(known.scanned) > 1000:
+                known.scanned = {stretch}
             known.until = 0.0
             found = await self._load(seller_id, environment, known) or found
         return Ready(account, search_first=not found.all_known)
@@ -201,7 +201,7 @@ class Accounts:
             found is None or found.marketplace_user_id != known.context.marketplace_user_id
         ):
             # Another user's account: nothing that was learnt of the former one holds.
-            known.scanned_jobs.clear()
+            known.scanned.clear()
             known.foreign.clear()
             known.breaker = Breaker()
             known.rests_until = known.refused_until = 0.0
@@ -259,15 +259,19 @@ class Accounts:
         return NotReady(delay=max(answer.retry_after or 0.0, rest, 1.0), outage=outage)
 
     async def _scan(self, account: Account, found: AccountContext, known: _Known) -> NotReady | None:
-        """Learn of listings made outside this service, newest first, until all of a page is known: one
-        call a job when nothing was."""
+        """Learn of listings made outside this service, newest first, down to where the account was looked through
+        before: one call when nothing was made. That all of a page are known is no reason to stop: this service may have
+        made them after one that it does not know, or an earlier look may have been cut short."""
         market = self._context.marketplace
-        offset, complete = 0, found.all_known
+        offset, newest, untold = 0, 0, False
+        complete: bool | None = None
         while True:
             page = await market.newest_listings(account, offset)
             await self.heard(account, page)
             if page.outcome is not Outcome.DONE:
                 return self._not_ready(account, page)
+            numbers = [int(each[3:]) for each in page.listing_ids]
+            newest = max(newest, *numbers) if numbers else newest
             unknown = await self._unknown(account, page.listing_ids, known)
             for start in range(0, len(unknown), MULTIGET_LIMIT):
                 batch = unknown[start : start + MULTIGET_LIMIT]
@@ -276,14 +280,20 @@ class Accounts:
                 if states.outcome is not Outcome.DONE:
                     return self._not_ready(account, states)
                 await self._adopt(account, list(states.listings.values()))
-                known.foreign.update(batch)
+                known.foreign.update(states.listings)
+                untold = untold or len(states.listings) + len(states.missing) < len(batch)
             offset += NEWEST_PAGE
             if offset >= page.total or not page.listing_ids:
                 complete = True
                 break
-            if offset >= MAX_OFFSET or (found.scanned and not unknown):
+            # What is not known of an account small enough to be looked through as a whole is learnt from its beginning.
+            if (found.all_known or page.total > MAX_OFFSET) and min(numbers) <= found.scanned_to:
                 break
-        if not found.scanned or complete != found.all_known:
+            if offset >= MAX_OFFSET:
+                complete = False
+                break
+        complete = False if untold else complete
+        if newest > found.scanned_to or complete not in (None, found.all_known):
 
             async def work(connection: Connection) -> None:
                 await accounts.store_scan(
@@ -291,6 +301,7 @@ class Accounts:
                     account.seller_id,
                     account.environment,
                     marketplace_user_id=account.marketplace_user_id,
+                    scanned_to=newest,
                     all_known=complete,
                 )
 

@@ -12,7 +12,7 @@ from core import metrics, tracing
 from core.domain.failures import Failure
 from core.domain.states import Environment
 from core.errors import ApiError
-from core.ports.marketplace import Account, Listing, Outcome
+from core.ports.marketplace import Account, Listing, Outcome, Result
 from core.ports.work import DoubtfulItem, JobTerms, Recorded
 from core.slots import Slots
 from core.storage import intents, listings, work
@@ -20,7 +20,7 @@ from core.storage.database import Connection, DatabaseError
 from core.storage.work import ItemResult
 from core.worker.accounts import Accounts
 from core.worker.context import WorkerContext, log
-from core.worker.decide import CREATION_TOLERANCE, AfterSearch, Next, Search, after_call, after_search
+from core.worker.decide import CREATION_TOLERANCE, AfterSearch, Next, Search, after_call, after_search, is_own_doing
 from core.worker.recorder import count, failed, pending, success
 
 BATCH = 50
@@ -125,8 +125,13 @@ class Reconciler:
         terms: JobTerms,
     ) -> Search:
         found = await self._search(account, item)
-        if found is None:
+        held = found if isinstance(found, Result) else None
+        if found is None or isinstance(found, Result):
             found = await self._on_record(seller_id, environment, item)
+        if found is None and held is not None:
+            # Not asked, because our own rate was used up: that says nothing, however long it lasts.
+            await self._postpone(seller_id, environment, item, held.retry_after or UNSENT_SECONDS)
+            return Search.AGAIN
         decided = after_search(item, found)
         match decided.step:
             case Search.ADOPT:
@@ -153,13 +158,17 @@ class Reconciler:
                 await self._record(seller_id, item, terms, result, state="unknown", late=True)
         return decided.step
 
-    async def _search(self, account: Account | None, item: DoubtfulItem) -> Sequence[Listing] | None:
+    async def _search(self, account: Account | None, item: DoubtfulItem) -> Sequence[Listing] | Result | None:
+        """What was found; None when the marketplace could not be asked, the result when our own
+        rate was used up."""
         if account is None or self._accounts.rests(account.seller_id, account.environment) > 0:
             return None
         async with self._slots.of((account.seller_id, account.environment)):
             answer = await self._context.marketplace.find_by_sku(account, item.sku)
         await self._accounts.heard(account, answer)
-        return answer.listings if answer.outcome is Outcome.DONE else None
+        if answer.outcome is Outcome.DONE:
+            return answer.listings
+        return answer if _waits_for_own_rate(answer) else None
 
     async def _on_record(
         self, seller_id: int, environment: Environment, item: DoubtfulItem
@@ -259,6 +268,7 @@ class Reconciler:
                     item,
                     owner=context.owner,
                     delay=max(UNSENT_SECONDS * 2.0**item.unsent, result.retry_after or 0.0),
+                    counted=not _waits_for_own_rate(result),
                 )
 
             await context.database.read(unsent)
@@ -313,9 +323,12 @@ class Reconciler:
             count(terms, [result], recorded)
 
 
-async def close_surplus(context: WorkerContext, account: Account, surplus: Listing) -> bool:
-    """Close a listing that doubles another one; alarmed about by its counter. True when it is closed."""
+def _waits_for_own_rate(result: Result) -> bool:
+    return result.outcome is Outcome.THROTTLED and is_own_doing(result)
+
+
+async def close_surplus(context: WorkerContext, account: Account, surplus: Listing) -> Result:
+    """Close a listing that doubles another one; alarmed about by its counter."""
     metrics.duplicates_closed.inc()
     log.error("duplicate_listing", seller_id=account.seller_id, listing_id=surplus.listing_id)
-    result = await context.marketplace.close_listing(account, surplus.listing_id)
-    return result.outcome is Outcome.DONE
+    return await context.marketplace.close_listing(account, surplus.listing_id)

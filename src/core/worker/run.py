@@ -32,6 +32,8 @@ from core.worker.decide import (
 )
 from core.worker.recorder import Recorder, failed, pending, success
 
+SCANNED_ITEMS = 400
+"""Items of a job for which the account is looked through once."""
 CONFLICT_SECONDS = 2.0
 """When another job's unfinished send of the same SKU stands in the way, look again after this."""
 
@@ -56,12 +58,16 @@ class Held:
         return 0.0 if self.lost else max(0.0, self.until - time.monotonic())
 
 
+_AGAIN = ListingResult(outcome=Outcome.RETRY, failure=Failure("marketplace_conflict"), retry_after=0.0)
+
+
 @dataclass(slots=True)
 class _Sending:
     item: WorkItem
     send: Send
     listing_id: str | None = None
     permalink: str = ""
+    listing_category_id: str | None = None
     category_name: str | None = None
 
 
@@ -117,7 +123,9 @@ class RunWork:
     async def _work(self, terms: JobTerms) -> None:
         run = self._run
         recorder = Recorder(self._context, run, terms)
-        ready = await self._accounts.prepare(run.seller_id, run.environment, run.job_id)
+        # A retry is a job anew, maybe days later; what a long job makes must not push what others make out of reach.
+        stretch = f"{run.job_id}:{terms.retries}:{run.first_ordinal // SCANNED_ITEMS}"
+        ready = await self._accounts.prepare(run.seller_id, run.environment, stretch)
         if isinstance(ready, NotReady):
             await self._not_ready(ready, terms, recorder)
             return
@@ -184,7 +192,7 @@ class RunWork:
                     failed(ordinal=item.ordinal, sku=item.sku, fence=run.fence, failure=step.failure, intent=False)
                 )
             elif isinstance(step, Send):
-                sends.append(_Sending(item, step, step.listing_id, item.permalink or ""))
+                sends.append(_Sending(item, step, step.listing_id, item.permalink or "", item.listing_category_id))
         self._answered(self._held, run.size - len(sends))
         ahead = self._context.intents_ahead
         for start in range(0, len(sends), ahead):
@@ -392,7 +400,8 @@ class RunWork:
     async def _call(self, account: Account, sending: _Sending, *, search_first: bool) -> ListingResult:
         market = self._context.marketplace
         draft = sending.send.stored.draft
-        if sending.listing_id is None and search_first:
+        # The seller may have made a closed listing anew since the account was looked through.
+        if sending.listing_id is None and (search_first or sending.item.listing_id is not None):
             known = await market.find_by_sku(account, draft.sku)
             if known.outcome is not Outcome.DONE:
                 # Nothing was sent that could have made a listing, so nothing is unknown.
@@ -400,6 +409,7 @@ class RunWork:
                 return ListingResult(outcome=outcome, failure=known.failure, retry_after=known.retry_after)
             if known.listings:
                 sending.listing_id, sending.permalink = known.listings[0].listing_id, known.listings[0].permalink
+                sending.listing_category_id = known.listings[0].category_id
         if sending.send.stored.category_name is None and sending.item.listing_category_name is None:
             # Before the send, not between its answer and the record. A creation looks the category up anyway.
             sending.category_name = (await market.category_name(account, draft.category_id)).name or None
@@ -411,7 +421,9 @@ class RunWork:
         try:
             # An update that waited beyond the lease could overwrite what a later job has set since.
             async with asyncio.timeout(self._held.seconds_left()):
-                result = await market.update_listing(account, sending.listing_id, draft)
+                # The limits of the category that it stands in hold, not of the one that a new one would go to.
+                present = msgspec.structs.replace(draft, category_id=sending.listing_category_id or draft.category_id)
+                result = await market.update_listing(account, sending.listing_id, present)
         except TimeoutError:
             return ListingResult(outcome=Outcome.RETRY, failure=Failure("marketplace_unavailable"))
         if result.outcome is Outcome.UNKNOWN:
@@ -419,6 +431,9 @@ class RunWork:
             return msgspec.structs.replace(result, outcome=Outcome.RETRY)
         if result.outcome is Outcome.REFUSED and not (result.failure and result.failure.account_wide):
             return await self._look_closer(account, sending, result)
+        if result.listing is not None and result.listing.sku not in ("", draft.sku):
+            # Given to another product by the seller since it was last looked at: it is this one's no more.
+            return await self._forget(account, sending, missing=False)
         return result
 
     async def _look_closer(self, account: Account, sending: _Sending, refused: ListingResult) -> ListingResult:
@@ -431,18 +446,21 @@ class RunWork:
         present = states.listings.get(listing_id)
         if present is not None and present.is_open:
             return refused
-        again = ListingResult(outcome=Outcome.RETRY, failure=Failure("marketplace_conflict"), retry_after=0.0)
         if present is None and listing_id not in states.missing:
-            return again  # Not told this time: to take it for closed would make a second one.
+            return _AGAIN  # Not told this time: to take it for closed would make a second one.
+        return await self._forget(account, sending, missing=present is None)
+
+    async def _forget(self, account: Account, sending: _Sending, *, missing: bool) -> ListingResult:
+        """Let the SKU's listing count as closed, and the item be tried again as a creation."""
+        closed = {sending.item.sku: sending.listing_id or ""}
 
         async def work(connection: Connection) -> set[str]:
-            closed = {sending.item.sku: listing_id}
             return await listings.mark_closed(
-                connection, account.seller_id, account.environment, closed, missing=present is None
+                connection, account.seller_id, account.environment, closed, missing=missing
             )
 
         await self._context.database.read(work)
-        return again
+        return _AGAIN
 
 
 def _named(sending: _Sending, listing: Listing) -> StoredDraft:

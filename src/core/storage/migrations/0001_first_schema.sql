@@ -92,9 +92,9 @@ CREATE TABLE marketplace_accounts (
     -- While in the future nothing is sent for this account; the reason is shown to the seller.
     paused_until timestamptz,
     pause_reason text,
-    -- When the account's listings were last looked through, and whether all of them are known: an account
-    -- with more than can be paged is searched SKU by SKU instead.
-    scanned_at timestamptz,
+    -- The number of the newest listing when the account's listings were last looked through (ids grow with time), and
+    -- whether all of them are known: an account with more than can be paged is searched SKU by SKU instead.
+    scanned_to bigint NOT NULL DEFAULT 0,
     all_known boolean NOT NULL DEFAULT false,
     connected_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (seller_id, environment),

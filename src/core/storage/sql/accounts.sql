@@ -20,7 +20,7 @@ ON CONFLICT (seller_id, environment) DO UPDATE SET marketplace_user_id = EXCLUDE
     status = 'connected', nickname = NULL, access_token = EXCLUDED.access_token,
     refresh_token = EXCLUDED.refresh_token, token_expires_at = NULL, refresh_until = NULL,
     token_version = marketplace_accounts.token_version + 1, profile_checked_at = NULL, model = NULL,
-    paused_until = NULL, pause_reason = NULL, scanned_at = NULL, all_known = false,
+    paused_until = NULL, pause_reason = NULL, scanned_to = 0, all_known = false,
     connected_at = EXCLUDED.connected_at
 RETURNING environment, marketplace_user_id, status, nickname;
 
@@ -85,7 +85,7 @@ ON CONFLICT (application) DO UPDATE SET next_slot = greatest(r.next_slot, EXCLUD
 SELECT s.site_id, s.currency, a.marketplace_user_id, a.status, a.model,
     a.profile_checked_at > now() - interval '6 hours' AS profile_fresh,
     greatest(0, extract(epoch FROM a.paused_until - now()))::float8 AS paused_seconds,
-    a.scanned_at IS NOT NULL AS scanned, a.all_known
+    a.scanned_to, a.all_known
 FROM sellers s LEFT JOIN marketplace_accounts a ON a.seller_id = s.seller_id AND a.environment = %(environment)s
 WHERE s.seller_id = %(seller_id)s;
 
@@ -97,8 +97,10 @@ WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND marketplac
 UPDATE marketplace_accounts SET profile_checked_at = NULL
 WHERE seller_id = %(seller_id)s AND environment = %(environment)s;
 
--- store_scan: the account's listings were looked through.
-UPDATE marketplace_accounts SET scanned_at = now(), all_known = %(all_known)s
+-- store_scan: the account's listings were looked through, from the newest to those seen before. Null: what was known of
+-- the others holds.
+UPDATE marketplace_accounts SET scanned_to = greatest(scanned_to, %(scanned_to)s),
+    all_known = coalesce(%(all_known)s::boolean, all_known)
 WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND marketplace_user_id = %(marketplace_user_id)s;
 
 -- pause: nothing is sent for this account for a while; a longer pause stays.

@@ -44,7 +44,7 @@ WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = %(sk
 RETURNING 1;
 
 -- unsent: the new attempt came to nothing for certain; it may be made once more.
-UPDATE intents SET state = 'unknown', attempt = 1, settle_until = now(), leased_until = NULL, unsent = unsent + 1,
+UPDATE intents SET state = 'unknown', attempt = 1, settle_until = now(), leased_until = NULL, unsent = unsent + %(counted)s::int,
     due_at = now() + make_interval(secs => %(delay)s)
 WHERE seller_id = %(seller_id)s AND environment = %(environment)s AND sku = %(sku)s AND owner = %(owner)s
     AND fence = %(fence)s AND state = 'sending';
