@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import aiohttp
 import pytest
 import pytest_asyncio
 
 from core.domain.states import Environment
 from core.storage import listings
-from tests.support.publishing import LIVE, TEST, Shop, product, publishing, until
+from tests.support.publishing import LIVE, TEST, Shop, leave_out_once, product, publishing, until
 from tests.support.sandbox import RunningSandbox, run_sandbox
 from tests.support.service import Tenant
 
@@ -122,6 +123,30 @@ async def test_a_listing_that_was_published_again_is_checked_by_the_newer_check_
     assert many >= 2
 
 
+async def test_a_listing_that_a_check_was_not_told_of_is_checked_again(
+    shop: Shop, seller: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (sku,) = await shop.stock("UNTOLD")
+    item = (await shop.ended(seller, await shop.publish(seller, [sku]))).items[0]
+    assert item.listing_id is not None
+    untold = leave_out_once(monkeypatch, shop.worker, item.listing_id)
+
+    async def checked() -> bool:
+        await bring_forward(shop, seller, "check")
+        return untold.is_set()
+
+    await until(checked)
+
+    async def over() -> bool:
+        busy = "SELECT 1 FROM follow_ups WHERE seller_id = %s AND kind = 'check' AND leased_until IS NOT NULL"
+        return not await shop.rows(busy, seller.seller_id)
+
+    await until(over)
+    checks = "SELECT skus FROM follow_ups WHERE seller_id = %s AND kind = 'check'"
+    assert await shop.rows(checks, seller.seller_id) == [([sku],)]
+    await becomes(shop, seller, sku, status_meli="active")
+
+
 async def test_descriptions_are_written_after_the_item_has_its_result(shop: Shop, seller: Tenant) -> None:
     skus = await shop.stock("TEXT", 3, description="Una maleta de tamaño mediano.")
     rule = shop.fault(seller, "error_503", operation="description_create", times=2)
@@ -196,6 +221,31 @@ async def test_a_creation_that_comes_after_the_repost_is_closed_and_counted(shop
     await until(closed)
     assert item.status == "success"
     assert shop.created(seller, LIVE) == 2
+
+
+async def test_a_late_creation_that_the_last_look_cannot_close_is_closed_by_one_more(
+    shop: Shop, seller: Tenant
+) -> None:
+    (sku,) = await shop.stock("STUCK")
+    shop.fault(seller, "created_late", operation="item_create", sku=sku, seconds=3, then="reset", times=1)
+    item = (await shop.ended(seller, await shop.publish(seller, [sku]))).items[0]
+
+    async def doubled() -> bool:
+        return len(shop.on_market(seller, sku)) == 2
+
+    await until(doubled)
+    rule = shop.fault(seller, "conflict_409", operation="item_update", times=1)
+    # Of four looks.
+    await shop.change(
+        "UPDATE follow_ups SET tries = 3 WHERE seller_id = %s AND kind = 'late_creation'", seller.seller_id
+    )
+
+    async def closed() -> bool:
+        await bring_forward(shop, seller, "late_creation")
+        return [each["id"] for each in shop.on_market(seller, sku)] == [item.listing_id]
+
+    await until(closed, 5)
+    assert shop.fired(rule) == 1
 
 
 @pytest.mark.parametrize("published_before", [False, True])
@@ -314,3 +364,22 @@ async def test_follow_ups_of_one_seller_do_not_wait_behind_anothers_thousands(sh
 
     await until(first_looked_at, 5)
     assert await shop.rows("SELECT 1 FROM follow_ups WHERE seller_id = %s LIMIT 1", other.seller_id) != []
+
+
+async def test_a_listing_that_the_seller_gave_to_another_product_is_changed_no_more(shop: Shop, seller: Tenant) -> None:
+    sku, other = await shop.stock("GIVEN", 2)
+    first = (await shop.ended(seller, await shop.publish(seller, [sku]))).items[0]
+    assert first.listing_id is not None
+    headers = {"Authorization": f"Bearer APP_USR-9-9-9-{seller.marketplace_users[TEST]}"}
+    given = {"attributes": [{"id": "SELLER_SKU", "value_name": other}]}
+    async with (
+        aiohttp.ClientSession(shop.sandbox.url, headers=headers) as session,
+        session.put(f"/items/{first.listing_id}", json=given) as answer,
+    ):
+        assert answer.status == 200
+    await becomes(shop, seller, sku, status_meli="closed")
+    second = (await shop.ended(seller, await shop.publish(seller, [sku]))).items[0]
+
+    assert second.status == "success"
+    assert second.listing_id != first.listing_id
+    assert [each["id"] for each in shop.on_market(seller, other)] == [first.listing_id]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import timedelta
+from functools import partial
 
 from core.domain.listing import UNSETTLED
 from core.ports.marketplace import MULTIGET_LIMIT, Account, Listing, Outcome
@@ -110,7 +111,8 @@ class FollowUps:
         ids = await self._context.database.read(known)
         sku_of = {listing_id: sku for sku, listing_id in ids.items()}
         wanted = list(sku_of)
-        unsettled, settled = [], []
+        unsettled: list[str] = []
+        settled: list[str] = []
         for start in range(0, len(wanted), MULTIGET_LIMIT):
             batch = wanted[start : start + MULTIGET_LIMIT]
             async with self._slots.of((account.seller_id, account.environment)):
@@ -135,20 +137,34 @@ class FollowUps:
                 )
 
             await self._context.database.read(take_over)
+            # Not told this time: asked for again, like what has not settled.
+            unsettled.extend(
+                sku_of[each]
+                for each in batch
+                if each not in states.missing and ((told := states.listings.get(each)) is None or not told.sku)
+            )
             for each in found:
                 if each.status in UNSETTLED:
                     unsettled.append(each.sku)
                 elif each.is_open:
                     settled.append(each.sku)
+            # Given to another product by the seller: to change it again would change that one.
+            moved = {
+                sku_of[each.listing_id]: each.listing_id
+                for each in states.listings.values()
+                if each.sku and each.sku != sku_of.get(each.listing_id, each.sku)
+            }
+
+            async def close(connection: Connection, skus: dict[str, str], missing: bool) -> set[str]:
+                return await listings.mark_closed(
+                    connection, account.seller_id, account.environment, skus, missing=missing
+                )
+
+            if moved:
+                await self._context.database.read(partial(close, skus=moved, missing=False))
             if gone:
-
-                async def close(connection: Connection, gone: dict[str, str] = gone) -> set[str]:
-                    return await listings.mark_closed(
-                        connection, account.seller_id, account.environment, gone, missing=True
-                    )
-
                 # Right after a creation an unknown id may only be slow to appear (reference, section 6.2).
-                unsettled.extend(set(gone) - await self._context.database.read(close))
+                unsettled.extend(set(gone) - await self._context.database.read(partial(close, skus=gone, missing=True)))
         await self._plan_checks(follow_up, unsettled, settled)
 
     async def _plan_checks(self, follow_up: FollowUp, unsettled: list[str], settled: list[str]) -> None:
@@ -248,11 +264,17 @@ class FollowUps:
             return
         earliest = follow_up.since - CREATION_TOLERANCE
         latest = follow_up.since + timedelta(days=2)
+        left_open = False
         for each in answer.listings:
             if each.created_at is None or not earliest <= each.created_at <= latest:
                 continue
             if each.listing_id != listing_id or await self._disowned(account, follow_up, each.listing_id):
-                await close_surplus(self._context, account, each)
+                closed = await close_surplus(self._context, account, each)
+                await self._accounts.heard(account, closed)
+                left_open = left_open or closed.outcome not in (Outcome.DONE, Outcome.REFUSED)
+        if left_open:
+            await self._again(follow_up, LATE_RETRY_SECONDS)
+            return
         if follow_up.tries + 1 < len(LATE_DELAYS):
             await self._again(follow_up, LATE_DELAYS[follow_up.tries + 1], follow_up.tries + 1)
             return
