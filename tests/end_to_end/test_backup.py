@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from core.storage.backup import dump
+from core.storage.embedded import EmbeddedPostgres
 from tests.support.serve import Installation, Service, until
 
 
@@ -93,3 +96,67 @@ def test_what_is_no_backup_changes_nothing(installation: Installation) -> None:
     assert installation.run("restore", str(installation.folder / "absent.dump"), "--yes")[0] == 2
     with installation.serving() as service:
         assert service.job(demo["test_key"], job_id)["successful"] == 1
+
+
+def test_what_a_newer_version_added_is_gone_after_a_restore(installation: Installation) -> None:
+    backup = installation.folder / "before-the-upgrade.dump"
+    with installation.serving():
+        assert installation.run("backup", str(backup))[0] == 0
+    added = ("newer", "newer_numbers", "newer_view", "newer_kind")
+    with EmbeddedPostgres(installation.data) as server, psycopg.connect(server.url) as connection:
+        connection.execute(
+            "CREATE TYPE newer_kind AS ENUM ('a');"
+            "CREATE TABLE newer (newer_id bigserial, seller_id bigint REFERENCES sellers, kind newer_kind);"
+            "CREATE SEQUENCE newer_numbers;"
+            "CREATE VIEW newer_view AS SELECT 1 AS one"
+        )
+
+    code, _, said = installation.run("restore", str(backup), "--yes")
+
+    assert code == 0, said
+    with EmbeddedPostgres(installation.data) as server, psycopg.connect(server.url) as connection:
+        for name in added:
+            assert connection.execute("SELECT to_regclass(%s), to_regtype(%s)", (name, name)).fetchone() == (None, None)
+        assert connection.execute("SELECT count(*) FROM sellers").fetchone() == (1,)
+
+
+def test_a_backup_of_another_program_changes_nothing(installation: Installation) -> None:
+    foreign = installation.folder / "foreign.dump"
+    with installation.serving():
+        pass
+    with EmbeddedPostgres(installation.data) as server:
+        other = server.url.replace("/listings?", "/other?")
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE other")
+        with psycopg.connect(other, autocommit=True) as connection:
+            connection.execute("CREATE TABLE schema_migrations (version integer); SELECT lo_from_bytea(0, 'x')")
+        dump(other, foreign)
+
+    code, _, said = installation.run("restore", str(foreign), "--yes")
+
+    assert code == 2
+    assert "something else" in said
+    with EmbeddedPostgres(installation.data) as server, psycopg.connect(server.url) as connection:
+        assert connection.execute("SELECT count(*) FROM sellers").fetchone() == (1,)
+
+
+def test_a_restore_that_the_database_refuses_changes_nothing(installation: Installation) -> None:
+    """Large objects in it too: pg_restore would write each in a transaction of its own."""
+    backup = installation.folder / "with-a-large-object.dump"
+    with installation.serving():
+        pass
+    with EmbeddedPostgres(installation.data) as server:
+        with psycopg.connect(server.url) as connection:
+            connection.execute("SELECT lo_from_bytea(77, 'x'); CREATE SCHEMA zz; CREATE TABLE zz.t (n integer)")
+        dump(server.url, backup)
+        with psycopg.connect(server.url) as connection:
+            # It hangs on what the backup drops without CASCADE.
+            connection.execute("CREATE SCHEMA yy; CREATE VIEW yy.hangs AS SELECT n FROM zz.t")
+            connection.execute("UPDATE sellers SET name = 'as it is now'")
+
+    code, _, said = installation.run("restore", str(backup), "--yes")
+
+    assert code == 2
+    assert "the database refused" in said
+    with EmbeddedPostgres(installation.data) as server, psycopg.connect(server.url) as connection:
+        assert connection.execute("SELECT name FROM sellers").fetchone() == ("as it is now",)

