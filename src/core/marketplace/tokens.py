@@ -29,6 +29,8 @@ REFRESH_MARGIN_SECONDS = 60.0
 """A token is renewed this long before its end."""
 RECHECK_SECONDS = 30.0
 """The stored pair is read again after this time, so that a disconnected or newly connected account is seen."""
+UNREADABLE_SECONDS = 120.0
+"""How long a key that reads an account's tokens is waited for before its jobs fail."""
 
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 _Key = tuple[int, Environment]
@@ -79,6 +81,7 @@ class Tokens:
         self._guard_seconds = 2 * timeout_seconds + 10
         self._before_send = before_send
         self._observe = observe
+        self._unreadable_since: dict[_Key, float] = {}
         self._grants: dict[_Key, Grant] = {}
         self._flights: dict[_Key, asyncio.Task[Grant | Result]] = {}
         # Pairs got but not stored, with the version that they follow: the refresh token in the store is used up.
@@ -177,8 +180,20 @@ class Tokens:
             if ended is not None:
                 return ended
 
+    def _unreadable(self, account: Account) -> Result:
+        """None of our keys fits. For a while that may be a new key that has not reached this process; then the account
+        has to be connected again. Nothing is marked in the store: the right key mends it."""
+        since = self._unreadable_since.setdefault((account.seller_id, account.environment), time.monotonic())
+        _LOG.error("marketplace_tokens_unreadable", seller_id=account.seller_id, environment=account.environment.value)
+        if time.monotonic() - since < UNREADABLE_SECONDS:
+            return not_sent("internal_error")
+        return stopped("account_reauthorization_required")
+
     def _as_stored(self, account: Account, stored: StoredTokens | None, refused: int | None) -> Grant | Result | None:
         """What the stored pair is good for: a grant, no more at all, or None: it has to be renewed."""
+        if stored is not None and stored.status == "unreadable":
+            return self._unreadable(account)
+        self._unreadable_since.pop((account.seller_id, account.environment), None)
         if stored is None or stored.status != "connected":
             lost = stored is not None and stored.status == "reauthorization_required"
             return stopped("account_reauthorization_required" if lost else "account_not_connected")

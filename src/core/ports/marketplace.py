@@ -273,7 +273,7 @@ class StoredTokens:
     """Until the access token ends by the marketplace's word; None: not known."""
     version: int
     status: str
-    """connected, disconnected or reauthorization_required."""
+    """connected, disconnected, reauthorization_required, or unreadable: none of this process's keys fits."""
     marketplace_user_id: int | None = None
     """Whose tokens these are: an account may have been connected to another user since a caller read it.
     None: not told."""

@@ -153,12 +153,19 @@ class StoredTokenStore(TokenStore):
         row = await self._database.read(work)
         if row is None:
             return None
+        status = row[4]
+        try:
+            access = self._cipher.decrypt(row[0]) if row[0] else ""
+            refresh = self._cipher.decrypt(row[1]) if row[1] else None
+        except InvalidToken:
+            access, refresh = "", None
+            status = "unreadable" if status == "connected" else status
         return StoredTokens(
-            access_token=self._cipher.decrypt(row[0]) if row[0] else "",
-            refresh_token=self._cipher.decrypt(row[1]) if row[1] else None,
+            access_token=access,
+            refresh_token=refresh,
             seconds_left=row[2],
             version=row[3],
-            status=row[4],
+            status=status,
             marketplace_user_id=row[5],
         )
 
