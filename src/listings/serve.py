@@ -406,7 +406,8 @@ async def _keep_alive(server: EmbeddedPostgres) -> None:
             continue
         _log.error("postgres_ended")
         try:
-            await _in_thread(server.start)
+            # As at the beginning: a stop must not wait for the end of a long recovery.
+            await _started(server)
             _log.info("postgres_started_again")
         except EmbeddedPostgresError as error:
             _log.error("postgres_not_started", error=str(error))
