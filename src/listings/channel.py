@@ -86,7 +86,7 @@ def open_channel(settings: Settings, target: str) -> grpc.Channel:
     """A channel to the core server; TLS when the settings name an authority to trust.
 
     Raises:
-        UsageError: a TLS file cannot be read.
+        UsageError: a TLS file cannot be read, or only half of the client's pair is named.
     """
     options = [
         *_OPTIONS,
@@ -95,6 +95,9 @@ def open_channel(settings: Settings, target: str) -> grpc.Channel:
     ]
     if settings.grpc_tls_server_ca is None:
         return grpc.insecure_channel(target, options=options)
+    if (settings.grpc_tls_client_certificate is None) != (settings.grpc_tls_client_key is None):
+        # gRPC aborts the process over half of the pair.
+        raise UsageError("LISTINGS_GRPC_TLS_CLIENT_CERTIFICATE and _KEY: must be set together")
     credentials = grpc.ssl_channel_credentials(
         _pem("SERVER_CA", settings.grpc_tls_server_ca),
         _pem("CLIENT_KEY", settings.grpc_tls_client_key),

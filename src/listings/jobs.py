@@ -338,7 +338,13 @@ def _cancel(core: Core, job_id: str) -> Acted:
 def _confirm_live_retry(output: Output, core: Core, job_ids: list[str], *, yes: bool) -> None:
     live = 0
     for job_id in job_ids:
-        job = core.call(core.jobs.GetJob, jobs_pb2.GetJobRequest(job_id=job_id, page_size=1)).job
+        try:
+            job = core.call(core.jobs.GetJob, jobs_pb2.GetJobRequest(job_id=job_id, page_size=1)).job
+        except ApiError as error:
+            # An unknown job is told with the others' results. Where nobody is asked, the right to retry is enough.
+            if error.code == "E_JOB_NOT_FOUND" or (yes and error.code == "E_AUTH_FORBIDDEN_SCOPE"):
+                continue
+            raise
         if job.environment == common_pb2.ENVIRONMENT_LIVE:
             live += job.failed
     if live:

@@ -259,6 +259,40 @@ def test_a_live_retry_is_confirmed(cli: CommandLine) -> None:
     assert "2 failed items LIVE" in result.err
 
 
+def test_a_retry_with_yes_needs_no_right_to_read(cli: CommandLine) -> None:
+    cli.start("job", "retry", JOB, "--yes", "--json")
+    cli.take("JobService", "GetJob").refuse(ApiError("E_AUTH_FORBIDDEN_SCOPE", "This key may not read."))
+    cli.take("JobService", "RetryJob").answer(jobs_pb2.RetryJobResponse(job=a_job("queued"), retried=2))
+    assert cli.end().code == 0
+
+
+def test_a_retry_that_has_to_be_confirmed_needs_the_right_to_read(cli: CommandLine) -> None:
+    cli.start("job", "retry", JOB)
+    cli.take("JobService", "GetJob").refuse(ApiError("E_AUTH_FORBIDDEN_SCOPE", "This key may not read."))
+    result = cli.end()
+    assert result.code == 1
+    assert "This key may not read." in result.err
+
+
+def test_a_live_retry_names_its_environment_without_being_confirmed(cli: CommandLine) -> None:
+    live = a_job("completed", failed=2, environment=common_pb2.ENVIRONMENT_LIVE)
+    cli.start("job", "retry", JOB, "--yes")
+    cli.take("JobService", "GetJob").answer(jobs_pb2.GetJobResponse(job=live))
+    cli.take("JobService", "RetryJob").answer(jobs_pb2.RetryJobResponse(job=live, retried=2))
+    result = cli.end()
+    assert result.code == 0
+    assert "LIVE" in result.err
+
+
+def test_an_unknown_job_does_not_keep_the_others_from_being_retried(cli: CommandLine) -> None:
+    cli.start("job", "retry", OTHER, JOB, "--json")
+    cli.take("JobService", "GetJob").refuse(ApiError("E_JOB_NOT_FOUND", "There is no such job."))
+    cli.take("JobService", "GetJob").answer(jobs_pb2.GetJobResponse(job=a_job("completed", failed=2)))
+    cli.take("JobService", "RetryJob").refuse(ApiError("E_JOB_NOT_FOUND", "There is no such job."))
+    cli.take("JobService", "RetryJob").answer(jobs_pb2.RetryJobResponse(job=a_job("queued"), retried=2))
+    assert cli.end().code == 1
+
+
 def test_one_refusal_does_not_keep_the_other_jobs(cli: CommandLine) -> None:
     cli.start("job", "cancel", JOB, OTHER, "--json")
     cli.take("JobService", "CancelJob").refuse(ApiError("E_JOB_ALREADY_TERMINAL", "The job is already failed."))
