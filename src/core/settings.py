@@ -17,6 +17,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 LEASE_MARGIN_SECONDS = 5.0
 """What a lease must leave beyond one marketplace call and one renewal (rule 13)."""
 
+_DAY = 86_400.0
+_YEAR = 365 * _DAY
+"""The longest that times are taken to be: the database's intervals and gRPC's numbers end somewhere above."""
 _RATE = re.compile(r"([1-9][0-9]{0,6})/(second|minute|hour)")
 _RATE_STORAGES = ("redis", "rediss", "redis+unix", "redis+sentinel", "redis+cluster")
 _DATABASE = re.compile(r"postgres(ql)?://|\s*[a-z_]+\s*=")
@@ -66,7 +69,7 @@ class Settings(BaseSettings):
     """Off behind a transaction pooler."""
     database_listen: bool = True
     """Off behind a transaction pooler: watchers then hear of changes, and workers of work, by polling alone."""
-    statement_timeout_seconds: float = Field(15, gt=0)
+    statement_timeout_seconds: float = Field(15, ge=0.001, le=_DAY)
     data_dir: Path = Path(".listings")
 
     http_addr: str = "127.0.0.1:8080"
@@ -83,16 +86,16 @@ class Settings(BaseSettings):
     """What gateway and command line trust; setting it makes their channels TLS."""
     grpc_tls_client_certificate: Path | None = None
     grpc_tls_client_key: Path | None = None
-    max_message_bytes: int = Field(16 * 1024 * 1024, ge=64 * 1024)
-    max_concurrent_calls: int = Field(2000, ge=1)
+    max_message_bytes: int = Field(16 * 1024 * 1024, ge=64 * 1024, le=2**31 - 1)
+    max_concurrent_calls: int = Field(2000, ge=1, le=2**31 - 1)
     max_streams_per_seller: int = Field(1200, ge=1)
-    stream_max_age_seconds: float = Field(3600, gt=0)
-    heartbeat_seconds: float = Field(10, gt=0)
-    default_deadline_seconds: float = Field(30, gt=0)
-    drain_seconds: float = Field(8, gt=0)
+    stream_max_age_seconds: float = Field(3600, gt=0, le=_YEAR)
+    heartbeat_seconds: float = Field(10, gt=0, le=_DAY)
+    default_deadline_seconds: float = Field(30, gt=0, le=_YEAR)
+    drain_seconds: float = Field(8, gt=0, le=_DAY)
 
     max_body_bytes: int = Field(8 * 1024 * 1024, ge=1024)
-    receive_timeout_seconds: float = Field(30, gt=0)
+    receive_timeout_seconds: float = Field(30, gt=0, le=_DAY)
     """Within which a body must have arrived, and the headers before it, which have ten seconds at most."""
     trusted_proxies: str = ""
     """IP addresses whose forwarding headers are believed, comma-separated, each in its shortest form."""
@@ -107,17 +110,17 @@ class Settings(BaseSettings):
     sandbox_addr: str = "127.0.0.1:8090"
     marketplace_client_id: str = "listing-publication"
     marketplace_client_secret: SecretStr = SecretStr("")
-    marketplace_timeout_seconds: float = Field(15, gt=0)
-    marketplace_settle_seconds: float = Field(150, gt=0)
+    marketplace_timeout_seconds: float = Field(15, gt=0, le=_DAY)
+    marketplace_settle_seconds: float = Field(150, gt=0, le=_YEAR)
     marketplace_rate: str = "4/second"
 
     secret_key: SecretStr | None = None
     """Fernet keys, comma separated; embedded: made in the data folder."""
     operator_token: SecretStr | None = None
 
-    lease_seconds: float = Field(60, gt=0)
+    lease_seconds: float = Field(60, gt=0, le=_YEAR)
     worker_concurrency: int = Field(64, ge=1, le=1000)
-    poll_seconds: float = Field(0.5, gt=0)
+    poll_seconds: float = Field(0.5, gt=0, le=_DAY)
 
     rate_limit_write: str = "40/second"
     rate_limit_read: str = "200/second"
@@ -212,6 +215,10 @@ class Settings(BaseSettings):
             first = error.errors(include_input=False, include_url=False)[0]
             name = f"LISTINGS_{str(first['loc'][0]).upper()}: " if first["loc"] else ""
             raise SettingsError(name + first["msg"].removeprefix("Value error, ")) from None
+        except UnicodeDecodeError:
+            raise SettingsError(".env: must be text in UTF-8") from None
+        except OSError as error:
+            raise SettingsError(f".env: cannot be read ({error.strerror})") from None
 
     @property
     def proxies(self) -> tuple[str, ...]:

@@ -53,6 +53,8 @@ def listener(name: str, address: str, *, shared: bool = False) -> socket.socket:
         if made is not None:
             made.close()
         raise UsageError(f"{name}: cannot listen on {address} ({error.strerror})") from None
+    except UnicodeError:
+        raise UsageError(f"{name}: cannot listen on {address} (not the name of a host)") from None
     return made
 
 
@@ -61,4 +63,8 @@ def nth(address: str | None, index: int) -> str | None:
     if address is None:
         return None
     host, port = split_address(address)
+    if port == 0:
+        return address
+    if port + index > 65535:
+        raise UsageError("LISTINGS_METRICS_ADDR: its port counts up with the processes, beyond 65535")
     return f"[{host}]:{port + index}" if ":" in host else f"{host}:{port + index}"
