@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from listing_publication.v1 import publishing_pb2
 from listings.output import UsageError
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a character, which no message can carry."""
 _ITEM_RULE = "each line must be a JSON object with sku and category_id or auto_categorize"
 
 
@@ -92,7 +95,7 @@ def _read(path: Path) -> str:
 
 def _has_header(text: str) -> bool:
     first = text.lstrip().partition("\n")[0]
-    return "sku" in [name.strip().lower() for name in first.split(",")]
+    return "sku" in [name.strip().strip('"').lower() for name in first.split(",")]
 
 
 def _csv(text: str) -> Iterator[AskedFor]:
@@ -127,8 +130,10 @@ def _json_lines(text: str) -> Iterator[AskedFor]:
 
 
 def _typed(row: dict[str, Any]) -> bool:
+    sku, category_id = row.get("sku"), row.get("category_id")
     return (
-        isinstance(row.get("sku"), str)
-        and isinstance(row.get("category_id"), str | None)
+        isinstance(sku, str)
+        and isinstance(category_id, str | None)
         and isinstance(row.get("auto_categorize"), bool | None)
+        and _SURROGATE.search(sku + (category_id or "")) is None
     )

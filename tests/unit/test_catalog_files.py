@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import threading
 from decimal import Decimal
 from pathlib import Path
 
@@ -41,6 +43,16 @@ def test_a_byte_order_mark_and_other_line_ends_are_fine(tmp_path: Path) -> None:
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(("\ufeff" + HEADER + ROW).encode())))
     products, _ = read_products(Path("-"))
+    assert list(products) == ["B014TMV5YE"]
+
+
+def test_a_pipe_with_a_name_is_read_like_a_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(HEADER + ROW,), daemon=True)
+    writer.start()
+    products, _ = read_products(pipe)
+    writer.join()
     assert list(products) == ["B014TMV5YE"]
 
 
@@ -138,6 +150,10 @@ def test_json_lines_are_recognised_without_a_suffix(tmp_path: Path) -> None:
         '{"sku": "B014TMV5YE", "sku": "B014TMV5YE", "title": "a"}',
         '{"sku": "B014TMV5YE", "title": "a", "cost_usd": NaN}',
         '{"sku": "B014TMV5YE", "title": "a", "cost_usd": ' + "9" * 5000 + "}",
+        '{"sku": "B014TMV5YE", "title": "a", "cost_usd": 1e999999999999}',
+        '{"sku": "B014TMV5YE", "title": "a", "cost_usd": 1e9999999999999999999999}',
+        '{"sku": "B014TMV5YE", "title": "a", "cost_usd": 0e999999999999}',
+        '{"sku": "B014TMV5YE", "title": "a", "cost_usd": -1e-999999999999}',
         '{"sku": "B014TMV5YE", "title": "a\\ud800"}',
         '{"sku": "B014TMV5YE", "title": "a\\u0000"}',
         "[" * 100_000,

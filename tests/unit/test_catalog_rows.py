@@ -88,14 +88,35 @@ def test_costs_that_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "cost"), [(5, "5"), (Decimal("19.99"), "19.99"), (Decimal("1E+2"), "100"), (None, None), ("", None)]
+    ("value", "cost"),
+    [
+        (5, "5"),
+        (Decimal("19.99"), "19.99"),
+        (Decimal("1E+2"), "100"),
+        (Decimal("1.5E+1"), "15"),
+        (None, None),
+        ("", None),
+    ],
 )
 def test_costs_from_json(value: object, cost: str | None) -> None:
     found = judge(GOOD | {"cost_usd": value})[0].cost_usd
     assert found == (None if cost is None else Decimal(cost))
 
 
-@pytest.mark.parametrize("value", [True, [], {}, -3, 10**400, Decimal("NaN"), Decimal("1E+999999")])
+@pytest.mark.parametrize(
+    "value",
+    [
+        True,
+        [],
+        {},
+        -3,
+        10**400,
+        Decimal("NaN"),
+        Decimal("1E+999999"),
+        Decimal("0E+999999999999"),
+        Decimal("1E-999999999999"),
+    ],
+)
 def test_costs_from_json_that_are_refused(value: object) -> None:
     assert [column for column, _ in refused(cost_usd=value)] == ["cost_usd"]
 

@@ -170,6 +170,7 @@ def test_forms_of_the_file(cli: CommandLine, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("sys.stdin", Input)
     for path, expected in (
         (sku_file(tmp_path, lines, "items.jsonl"), [("AAAAAAAAA1", "", True), ("AAAAAAAAA2", "MCO1055", True)]),
+        (sku_file(tmp_path, '"title","sku"\n"x","AAAAAAAAA1"\n', "quoted"), [("AAAAAAAAA1", "", True)]),
         ("-", [("AAAAAAAAA1", "", True)]),
     ):
         cli.start("publish", path)
@@ -190,6 +191,8 @@ def test_forms_of_the_file(cli: CommandLine, tmp_path: Path, monkeypatch: pytest
         ('sku\n"open\n', "open.csv"),
         ("[1]\n", "list.jsonl"),
         ('{"sku": 5}\n', "number.jsonl"),
+        ('{"sku": "\\ud800AAAAAAAAA"}\n', "half-a-character.jsonl"),
+        ('{"sku": "AAAAAAAAA1", "category_id": "MCO\\udfff"}\n', "half-a-category.jsonl"),
     ],
 )
 def test_a_file_that_says_nothing_useful_is_a_usage_error(

@@ -70,9 +70,9 @@ def open_text(path: Path) -> TextIO:
     Raises:
         OSError: the file cannot be read.
     """
-    if str(path) == "-":
+    if str(path) == "-" or path.is_fifo():
         # As a whole: the reader goes back to the beginning, which a pipe cannot.
-        given = io.BytesIO(sys.stdin.buffer.read())
+        given = io.BytesIO(sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes())
         return io.TextIOWrapper(given, encoding="utf-8-sig", errors="surrogateescape", newline="")
     return path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
 
@@ -143,7 +143,7 @@ def _json_row(text: str) -> dict[str, Any] | RowError:
         return RowError(("", f"must have at most {_LONGEST_LINE} characters"))
     try:
         found = json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_members)
-    except (ValueError, RecursionError):
+    except (ValueError, ArithmeticError, RecursionError):
         return RowError(("", "must be one JSON object on one line, without repeated members"))
     if not isinstance(found, dict):
         return RowError(("", "must be a JSON object"))

@@ -31,6 +31,8 @@ MAX_WEIGHT_GRAMS = 1_000_000_000
 
 _COST = re.compile(r"([0-9]{1,8})(?:\.([0-9]{1,40}))?", re.ASCII)
 _COST_PLACES = 4
+_LARGEST_EXPONENT = 1_000
+"""Written out, a number with one of a billion fills the memory."""
 _WHOLE = re.compile(r"[0-9]{1,10}", re.ASCII)
 _GTIN = re.compile(r"[0-9]{8}|[0-9]{12,14}", re.ASCII)
 _IMAGE_URL = re.compile(r"https?://[!-~]+", re.ASCII)
@@ -160,8 +162,11 @@ def _sku(value: Any) -> str:
 
 
 def _cost(value: Any) -> Decimal | None:
+    exponent = value.as_tuple().exponent if isinstance(value, Decimal) else 0
+    if not isinstance(exponent, int) or abs(exponent) > _LARGEST_EXPONENT:
+        raise ValueError(_COST_RULE)
     if isinstance(value, Decimal) or _is_whole(value):
-        text = format(value, "f") if isinstance(value, Decimal) and value.is_finite() else str(value)
+        text = format(value, "f") if isinstance(value, Decimal) else str(value)
     else:
         text = _numeric(value)
     if not text:
