@@ -47,7 +47,7 @@ def is_clean(product: Product) -> bool:
 
 
 async def ensure_demo(application: Application, *, base_url: str, grpc_target: str, connect: bool) -> Demo:
-    """The demo seller of the data folder; made if there is none. Its file always tells the present addresses.
+    """The demo seller of the data folder; made if the database has none. Its file always tells the present addresses.
 
     Args:
         application: open.
@@ -57,10 +57,23 @@ async def ensure_demo(application: Application, *, base_url: str, grpc_target: s
     """
     path = demo_path(application.settings)
     found = read_demo(application.settings)
+    if found is not None and not await _is_of(application, found):
+        found = None
     document = found if found is not None else await _make(application, connect=connect)
     document |= {"base_url": base_url, "grpc_target": grpc_target}
     write_private(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     return Demo(document, created=found is None)
+
+
+async def _is_of(application: Application, found: dict[str, Any]) -> bool:
+    """Whether this database has that seller with these keys: the file may be of another database, used with this
+    folder before, or since replaced by a backup. A key that was revoked is one of its keys still."""
+    seller_id = found.get("seller_id")
+    sellers = await administration.list_sellers(application.database)
+    if not any(seller.seller_id == seller_id for seller in sellers):
+        return False
+    known = {key.last_four for key in await administration.list_keys(application.database, int(seller_id or 0))}
+    return {str(found.get(f"{environment.value}_key"))[-4:] for environment in Environment} <= known
 
 
 async def _make(application: Application, *, connect: bool) -> dict[str, Any]:

@@ -33,7 +33,9 @@ def run_until_stopped(work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in _STOPPING:
-            loop.add_signal_handler(number, stop.set)
+            # Started by nohup: the end of the terminal is not meant.
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, stop.set)
         if supervised:
             watch_parent(stop)
         await work(stop)

@@ -443,6 +443,19 @@ def test_a_long_recovery_is_waited_for_and_reported(data_dir: Path) -> None:
     wait_for(lambda: not is_running(int(content.split()[0])), "the server's end")
 
 
+def test_the_progress_of_a_long_start_goes_to_the_log_not_to_standard_output(tmp_path: Path) -> None:
+    """Standard output is for what a program reads: with --json, one document."""
+    program = (
+        "import sys; from pathlib import Path; from core import log\n"
+        "from core.storage.embedded import EmbeddedPostgres\n"
+        "log.configure(log_format='json')\n"
+        "EmbeddedPostgres(Path(sys.argv[1]))._report('starting')"
+    )
+    done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    assert '"event": "starting"' in done.stderr
+
+
 def test_failed_statements_leave_no_rows_in_the_log(data_dir: Path) -> None:
     with EmbeddedPostgres(data_dir) as server, psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute("CREATE TABLE token (token text UNIQUE)")

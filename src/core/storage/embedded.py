@@ -89,7 +89,7 @@ class EmbeddedPostgres:
         data_dir: Path,
         *,
         settings: Mapping[str, str] | None = None,
-        report: Callable[[str], object] = _log.info,
+        report: Callable[[str], object] | None = None,
         start_seconds: float = 1800.0,
         stop_seconds: float = 30.0,
     ) -> None:
@@ -102,7 +102,8 @@ class EmbeddedPostgres:
         """
         self._data_dir = data_dir.expanduser().resolve()
         self._settings = dict(settings or {})
-        self._report = report
+        # Not a default value: that would be bound before the log is configured, and write to standard output.
+        self._report = _log.info if report is None else report
         self._start_seconds = start_seconds
         self._stop_seconds = stop_seconds
         self._cluster = self._data_dir / "postgres" / "data"
