@@ -1,12 +1,15 @@
-"""What of pg_restore's script reaches the database."""
+"""What PostgreSQL's programs are given for a backup, and what of pg_restore's script reaches the database."""
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from unittest import mock
 
 import psycopg
+import pytest
 
-from core.storage.backup import play
+from core.storage.backup import dump, play
 
 
 def test_restoring_sets_nothing_that_an_older_postgres_does_not_know() -> None:
@@ -37,3 +40,20 @@ def test_rows_are_copied_as_they_stand_whatever_they_look_like() -> None:
 
     assert [call.args for call in copied.write.call_args_list] == [(row,) for row in rows]
     assert [call.args for call in connection.execute.call_args_list] == [(b"SET a = 1;\n",), (b"SET b = 2;\n",)]
+
+
+def test_the_programs_get_what_libpq_takes_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = mock.create_autospec(subprocess.run, return_value=subprocess.CompletedProcess([], 0, "", ""))
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setenv("PGPASSWORD", "of the service")
+    monkeypatch.setenv("PGSERVICE", "another")
+    monkeypatch.setenv("LISTINGS_OPERATOR_TOKEN", "not for others")
+
+    dump("postgresql://someone@localhost/x", tmp_path / "all.dump")
+
+    environment = run.call_args.kwargs["env"]
+    assert environment["PGPASSWORD"] == "of the service"
+    assert environment["PGSERVICE"] == "listings"
+    assert "LISTINGS_OPERATOR_TOKEN" not in environment

@@ -158,6 +158,8 @@ def _command(program: str, url: str, arguments: list[str]) -> Iterator[tuple[lis
         yield (
             [str(folder / program), *arguments],
             {
+                # What libpq takes from the service's environment it takes here too: PGPASSWORD, PGSSLROOTCERT, ...
+                **{name: value for name, value in os.environ.items() if name.startswith("PG")},
                 "PATH": "/usr/bin:/bin",
                 "PGSERVICE": _SERVICE,
                 "PGSERVICEFILE": str(service),
