@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -23,6 +22,7 @@ from core.storage.embedded import EmbeddedPostgres
 from core.storage.postgres_cluster import read_access
 from tests.support.collector import Collector, collector
 from tests.support.exposition import families, scrape, value
+from tests.support.ports import free_port
 from tests.support.serve import Command, Installation, Service, until
 
 CLIENT_SECRET = "clientsecret" + uuid.uuid4().hex
@@ -44,19 +44,6 @@ def installation(tmp_path: Path) -> Iterator[Installation]:
     made = Installation(tmp_path)
     yield made
     made.clean_up()
-
-
-def free_port() -> int:
-    """A port nobody listens on just now, with the next one free as well."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except (OSError, OverflowError):
-                continue
-            return port
 
 
 def raw_call(url: str, method: str, key: str, body: bytes | None, **headers: str) -> tuple[int, str]:

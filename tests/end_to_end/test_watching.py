@@ -6,7 +6,6 @@ import asyncio
 import csv
 import os
 import signal
-import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,17 +19,11 @@ from core.storage.migrate import migrate
 from listing_publication.v1 import jobs_pb2, jobs_pb2_grpc
 from listings.channel import Core
 from listings.watching import follow
+from tests.support.ports import free_port
 from tests.support.serve import Command, Installation, Service, until
 from tests.support.service import environment_for
 
 WATCH_SECONDS = 90.0
-
-
-def free_port() -> int:
-    """A port nobody listens on just now."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 @pytest.fixture

@@ -37,8 +37,9 @@ from core.storage.embedded import EmbeddedPostgres
 from core.storage.migrate import migrate
 from core.use_cases import administration
 from tests.faults.points import DEATHS
-from tests.faults.programs import Command, ForkedWorker, Killable, Launcher, free_port
+from tests.faults.programs import Command, ForkedWorker, Killable, Launcher
 from tests.faults.worker_process import SCALE
+from tests.support.ports import free_port
 from tests.support.whole_service import clean_product
 
 ROOT = Path(__file__).parents[2]

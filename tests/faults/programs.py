@@ -8,20 +8,12 @@ import itertools
 import json
 import os
 import signal
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 READY_SECONDS = 60.0
-
-
-def free_port() -> int:
-    """A port nobody listens on now; a program that is killed and started again keeps it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Killable(Protocol):
