@@ -22,7 +22,7 @@ from core.domain.publication import RUN_SIZE, Item, PublicationRequest
 from core.domain.states import Environment, ItemStatus
 from core.ports.marketplace import ListingDraft
 from core.ports.work import StoredDraft
-from core.storage import acceptance, jobs, sellers, statements, work
+from core.storage import acceptance, accounts, jobs, sellers, statements, work
 from core.use_cases.create_job import create_job
 from tests.support import service
 from tests.support.postgres import start_test_postgres
@@ -151,6 +151,8 @@ async def test_working_a_run_touches_its_own_rows(filled: tuple[Application, Pri
         assert await work.renew(connection, [run], owner=owner, lease=60.0)
         terms = await work.job_terms(connection, run.seller_id, run.job_id)
         assert terms is not None
+        newest = [f"MCO9{number:09d}" for number in range(100)]
+        assert await accounts.known_listing_ids(connection, run.seller_id, Environment.LIVE, newest) == set()
         items = await work.run_items(connection, run, terms)
         assert len(items) == RUN_SIZE
         user = await _marketplace_user(plain, principal.seller_id)
