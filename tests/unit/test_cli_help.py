@@ -36,6 +36,13 @@ NAMED = [
 LIVING = {"serve", "grpc", "gateway", "worker", "sandbox"}
 
 
+@pytest.fixture(autouse=True)
+def _beside_a_running_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody may have `make run` open: the usual addresses are taken then."""
+    for name in ("HTTP", "GRPC", "SANDBOX"):
+        monkeypatch.setenv(f"LISTINGS_{name}_ADDR", "127.0.0.1:0")
+
+
 def commands() -> dict[str, Any]:
     """Every command that does something, by its words. They are click's, whichever way typer brings it."""
     found: dict[str, Any] = {}
