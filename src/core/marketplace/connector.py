@@ -578,13 +578,13 @@ class MercadoLibre:
         return self._ending(answer, safe=True, sent=body)
 
 
+_LIMITED = frozenset({"title_refused", "pictures_refused"})
+
+
 def _for_a_limit(result: Result) -> bool:
     """Whether a creation was refused for something that a category's limits decide."""
     failure = result.failure
     return result.outcome is Outcome.REFUSED and failure is not None and failure.code in _LIMITED
-
-
-_LIMITED = frozenset({"title_refused", "pictures_refused"})
 
 
 def _may_exist(answer: Answer) -> bool:

@@ -157,10 +157,8 @@ class Tokens:
             ended = self._as_stored(account, stored, refused)
             if stored is None or ended is not None:
                 return ended or stopped("account_not_connected")
-            version, pair = self._unstored.get((seller_id, environment), (stored.version, None))
-            if version != stored.version:
-                del self._unstored[seller_id, environment]
-            elif pair is not None:
+            version, pair = self._unstored.pop((seller_id, environment), (0, None))
+            if pair is not None and version == stored.version:
                 await self._keep(account, version, pair, stored.refresh_token or "", time.monotonic())
                 continue
             if not stored.refresh_token:

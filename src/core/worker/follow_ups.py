@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import timedelta
-from functools import partial
 
 from core.domain.listing import UNSETTLED
 from core.ports.marketplace import MULTIGET_LIMIT, Account, Listing, Outcome
@@ -124,8 +123,25 @@ class FollowUps:
             if states.outcome is not Outcome.DONE:
                 await self._again(follow_up, max(30.0, states.retry_after or 0.0))
                 return
-            found = [each for each in states.listings.values() if sku_of.get(each.listing_id) == each.sku]
-            gone = {sku_of[each]: each for each in states.missing if each in sku_of}
+            found: list[Listing] = []
+            moved: dict[str, str] = {}
+            gone: dict[str, str] = {}
+            for listing_id in batch:
+                sku, told = sku_of[listing_id], states.listings.get(listing_id)
+                if told is not None and told.sku == sku:
+                    found.append(told)
+                    if told.status in UNSETTLED:
+                        unsettled.append(sku)
+                    elif told.is_open:
+                        settled.append(sku)
+                elif told is not None and told.sku:
+                    # Given to another product by the seller: to change it again would change that one.
+                    moved[sku] = listing_id
+                elif listing_id in states.missing:
+                    gone[sku] = listing_id
+                else:
+                    # Not told this time: asked for again, like what has not settled.
+                    unsettled.append(sku)
 
             async def take_over(connection: Connection, found: list[Listing] = found) -> None:
                 await listings.refresh(
@@ -137,35 +153,22 @@ class FollowUps:
                 )
 
             await self._context.database.read(take_over)
-            # Not told this time: asked for again, like what has not settled.
-            unsettled.extend(
-                sku_of[each]
-                for each in batch
-                if each not in states.missing and ((told := states.listings.get(each)) is None or not told.sku)
-            )
-            for each in found:
-                if each.status in UNSETTLED:
-                    unsettled.append(each.sku)
-                elif each.is_open:
-                    settled.append(each.sku)
-            # Given to another product by the seller: to change it again would change that one.
-            moved = {
-                sku_of[each.listing_id]: each.listing_id
-                for each in states.listings.values()
-                if each.sku and each.sku != sku_of.get(each.listing_id, each.sku)
-            }
-
-            async def close(connection: Connection, skus: dict[str, str], missing: bool) -> set[str]:
-                return await listings.mark_closed(
-                    connection, account.seller_id, account.environment, skus, missing=missing
-                )
-
-            if moved:
-                await self._context.database.read(partial(close, skus=moved, missing=False))
-            if gone:
-                # Right after a creation an unknown id may only be slow to appear (reference, section 6.2).
-                unsettled.extend(set(gone) - await self._context.database.read(partial(close, skus=gone, missing=True)))
+            await self._close(account, moved, missing=False)
+            # Right after a creation an unknown id may only be slow to appear (reference, section 6.2).
+            unsettled.extend(set(gone) - await self._close(account, gone, missing=True))
         await self._plan_checks(follow_up, unsettled, settled)
+
+    async def _close(self, account: Account, listing_ids: dict[str, str], *, missing: bool) -> set[str]:
+        """Let these listings count as closed, by SKU; returns the SKUs of those that do now."""
+        if not listing_ids:
+            return set()
+
+        async def close(connection: Connection) -> set[str]:
+            return await listings.mark_closed(
+                connection, account.seller_id, account.environment, listing_ids, missing=missing
+            )
+
+        return await self._context.database.read(close)
 
     async def _plan_checks(self, follow_up: FollowUp, unsettled: list[str], settled: list[str]) -> None:
         async def write(connection: Connection) -> None:

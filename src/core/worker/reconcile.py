@@ -12,7 +12,7 @@ from core import metrics, tracing
 from core.domain.failures import Failure
 from core.domain.states import Environment
 from core.errors import ApiError
-from core.ports.marketplace import Account, Listing, Outcome, Result
+from core.ports.marketplace import Account, Listing, Outcome, Result, SearchResult
 from core.ports.work import DoubtfulItem, JobTerms, Recorded
 from core.slots import Slots
 from core.storage import intents, listings, work
@@ -124,14 +124,16 @@ class Reconciler:
         item: DoubtfulItem,
         terms: JobTerms,
     ) -> Search:
-        found = await self._search(account, item)
-        held = found if isinstance(found, Result) else None
-        if found is None or isinstance(found, Result):
+        answer = await self._search(account, item)
+        found: Sequence[Listing] | None
+        if answer is not None and answer.outcome is Outcome.DONE:
+            found = answer.listings
+        else:
             found = await self._on_record(seller_id, environment, item)
-        if found is None and held is not None:
-            # Not asked, because our own rate was used up: that says nothing, however long it lasts.
-            await self._postpone(seller_id, environment, item, held.retry_after or UNSENT_SECONDS)
-            return Search.AGAIN
+            if found is None and answer is not None and _waits_for_own_rate(answer):
+                # Not asked, because our own rate was used up: that says nothing, however long it lasts.
+                await self._postpone(seller_id, environment, item, answer.retry_after or UNSENT_SECONDS)
+                return Search.AGAIN
         decided = after_search(item, found)
         match decided.step:
             case Search.ADOPT:
@@ -158,17 +160,14 @@ class Reconciler:
                 await self._record(seller_id, item, terms, result, state="unknown", late=True)
         return decided.step
 
-    async def _search(self, account: Account | None, item: DoubtfulItem) -> Sequence[Listing] | Result | None:
-        """What was found; None when the marketplace could not be asked, the result when our own
-        rate was used up."""
+    async def _search(self, account: Account | None, item: DoubtfulItem) -> SearchResult | None:
+        """The marketplace's answer; None when the account cannot be used now."""
         if account is None or self._accounts.rests(account.seller_id, account.environment) > 0:
             return None
         async with self._slots.of((account.seller_id, account.environment)):
             answer = await self._context.marketplace.find_by_sku(account, item.sku)
         await self._accounts.heard(account, answer)
-        if answer.outcome is Outcome.DONE:
-            return answer.listings
-        return answer if _waits_for_own_rate(answer) else None
+        return answer
 
     async def _on_record(
         self, seller_id: int, environment: Environment, item: DoubtfulItem
